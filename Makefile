@@ -5,8 +5,8 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := release
-.PHONY: release test test-torch demo bench check-plan asan tsan clang core client-size client-cost ctime fuzz soak \
-        format format-check lint install clean help bootstrap
+.PHONY: release test test-torch test-browser demo bench check-plan asan tsan clang core client-size client-cost ctime \
+        fuzz soak format format-check lint install deb test-packages containers arm64 clean help bootstrap
 
 ## release   build the program: build/sefl (the default)
 release:
@@ -26,6 +26,12 @@ test-torch:
 	@scripts/bootstrap --torch
 	@scripts/build dev $(JOBS)
 	@SEFL=$(CURDIR)/build/dev/sefl SEFL_SOURCE=$(CURDIR) SEFL_CORE_ONLY=0 tests/e2e/torch.sh
+
+## test-browser  install Chromium and node, test the web page in it; pictures in build/dev/browser
+test-browser:
+	@scripts/bootstrap browser
+	@scripts/build dev $(JOBS)
+	@SEFL=$(CURDIR)/build/dev/sefl tests/browser/run build/dev/browser
 
 ## demo      install what is missing, build, show the system at work
 demo: bootstrap release
@@ -83,6 +89,7 @@ soak:
 	@scripts/ctime $(JOBS)
 	@scripts/build fuzz $(JOBS)
 	@FUZZ_JOBS=$${FUZZ_JOBS:-$(JOBS)} RUNS_EACH=$${RUNS_EACH:-10000000} scripts/fuzz build/fuzz
+	@$(MAKE) test-packages containers arm64
 
 ## format    format all C sources
 format:
@@ -98,11 +105,30 @@ lint:
 	@scripts/build dev $(JOBS)
 	@scripts/lint dev
 
-## install   program, headers, libraries, pkg-config, man page, completion (PREFIX, DESTDIR)
+## install   program, headers, libraries, pkg-config, man pages, completion, units (PREFIX, DESTDIR)
 install: release
 	@cmake "-DCMAKE_INSTALL_PREFIX=$(PREFIX)" build/release > /dev/null
 	@cmake --build build/release > /dev/null
 	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
+
+## deb       the Debian packages, in build/deb; checks them with lintian and prints their sizes
+deb:
+	@scripts/bootstrap packages
+	@scripts/deb $(JOBS)
+
+## test-packages  install the Debian packages in a clean root (debootstrap) and use them there (as root)
+test-packages: deb
+	@scripts/test-packages
+
+## containers  an image for each role, built with buildah from the Debian packages (as root)
+containers: deb
+	@scripts/bootstrap containers
+	@scripts/containers
+
+## arm64     cross build for arm64, its unit tests under qemu-user (TESTS='-L property' chooses others)
+arm64:
+	@scripts/bootstrap arm64
+	@scripts/arm64 $(JOBS) $(TESTS)
 
 ## clean     remove everything that was built
 clean:

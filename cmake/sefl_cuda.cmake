@@ -39,4 +39,4 @@ add_custom_command(OUTPUT ${cuda_plugin}
         -Xlinker --version-script=${CMAKE_SOURCE_DIR}/cmake/sefl_cuda.map -o ${cuda_plugin}
     DEPENDS ${cuda_objects} ${CMAKE_SOURCE_DIR}/cmake/sefl_cuda.map COMMENT "Linking libsefl_cuda.so" VERBATIM)
 add_custom_target(sefl_cuda ALL DEPENDS ${cuda_plugin})
-install(PROGRAMS ${cuda_plugin} DESTINATION lib/sefl)
+install(PROGRAMS ${cuda_plugin} DESTINATION lib/sefl COMPONENT gpu)

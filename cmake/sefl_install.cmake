@@ -1,4 +1,5 @@
-# make install: program, headers, both libraries, pkg-config file, man page, shell completion.
+# make install: program, headers, both libraries, pkg-config file, man pages, shell completion, units. A component is
+# what one Debian package contains (packaging/debian); the GPU plugin (component gpu) is in none.
 file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 set(private "") # what a program needs that links libsefl.a: the shared libraries that it uses itself
 if(NOT SEFL_CORE_ONLY)
@@ -9,34 +10,61 @@ if(NOT SEFL_CORE_ONLY)
     endforeach()
 endif()
 configure_file(${CMAKE_SOURCE_DIR}/cmake/sefl.pc.in ${CMAKE_BINARY_DIR}/sefl.pc @ONLY)
-install(TARGETS sefl sefl_shared)
-install(FILES ${CMAKE_BINARY_DIR}/libsefl.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/sefl TYPE INCLUDE)
-install(FILES ${CMAKE_BINARY_DIR}/sefl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(TARGETS sefl COMPONENT program)
+install(TARGETS sefl_shared LIBRARY COMPONENT library NAMELINK_COMPONENT devel)
+install(FILES ${CMAKE_BINARY_DIR}/libsefl.a DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT devel)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/sefl TYPE INCLUDE COMPONENT devel)
+install(FILES ${CMAKE_BINARY_DIR}/sefl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT devel)
 
-# The man page and the completion are written by the program itself, from its command table.
-add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/sefl.1 ${CMAKE_BINARY_DIR}/sefl.bash
-    COMMAND $<TARGET_FILE:sefl> help --man > ${CMAKE_BINARY_DIR}/sefl.1
-    COMMAND $<TARGET_FILE:sefl> help --completion > ${CMAKE_BINARY_DIR}/sefl.bash
+# The program writes the man pages, the completion and the servers' settings files itself, from its tables.
+set(made ${CMAKE_BINARY_DIR}/made)
+set(make_files COMMAND sefl help --man ${made}/man COMMAND sefl help --completion > ${made}/sefl.bash)
+if(NOT SEFL_CORE_ONLY)
+    foreach(server aggregator csp)
+        list(APPEND make_files COMMAND sefl init ${made}/${server}.yml --for ${server} --unit --force)
+    endforeach()
+endif()
+add_custom_command(OUTPUT ${made}/sefl.bash
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${made}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${made}
+    ${make_files}
     DEPENDS sefl VERBATIM)
-add_custom_target(manual ALL DEPENDS ${CMAKE_BINARY_DIR}/sefl.1 ${CMAKE_BINARY_DIR}/sefl.bash)
-install(FILES ${CMAKE_BINARY_DIR}/sefl.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-install(FILES ${CMAKE_BINARY_DIR}/sefl.bash
+add_custom_target(manual ALL DEPENDS ${made}/sefl.bash)
+foreach(section 1 5)
+    install(DIRECTORY ${made}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT program
+        FILES_MATCHING PATTERN "*.${section}")
+endforeach()
+install(FILES ${made}/sefl.bash COMPONENT program
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME sefl)
 
-# Units of the three roles, with the program's real place in them; their users and folders.
+# Dashboard and alerts for those who monitor a server (docs/METRICS.md).
 if(NOT SEFL_CORE_ONLY)
-    foreach(unit sefl-aggregator sefl-csp sefl-client@)
-        file(READ ${CMAKE_SOURCE_DIR}/packaging/systemd/${unit}.service text)
+    install(FILES ${CMAKE_SOURCE_DIR}/packaging/grafana/sefl.json
+        ${CMAKE_SOURCE_DIR}/packaging/prometheus/sefl.rules.yml COMPONENT program
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/sefl/monitoring)
+endif()
+
+# Units of the three roles, with the program's real place in them; their users and folders; a server's settings file to
+# copy to /etc/sefl.
+if(NOT SEFL_CORE_ONLY)
+    set(systemd ${CMAKE_SOURCE_DIR}/packaging/systemd)
+    foreach(role aggregator csp client)
+        set(unit sefl-${role}.service)
+        if(role STREQUAL client)
+            set(unit sefl-client@.service)
+            install(FILES ${systemd}/sefl-client-gpu.conf ${systemd}/sefl-client-trainer.conf COMPONENT client
+                DESTINATION ${CMAKE_INSTALL_DATADIR}/sefl)
+        else()
+            install(FILES ${made}/${role}.yml DESTINATION ${CMAKE_INSTALL_DATADIR}/sefl COMPONENT ${role})
+        endif()
+        file(READ ${systemd}/${unit} text)
         string(REPLACE "@PREFIX@" "${CMAKE_INSTALL_PREFIX}" text "${text}")
-        file(WRITE ${CMAKE_BINARY_DIR}/systemd/${unit}.service "${text}")
-    endforeach()
-    install(DIRECTORY ${CMAKE_BINARY_DIR}/systemd/ DESTINATION lib/systemd/system
-        FILES_MATCHING PATTERN "*.service")
-    install(FILES ${CMAKE_SOURCE_DIR}/packaging/systemd/sefl-client-gpu.conf
-        ${CMAKE_SOURCE_DIR}/packaging/systemd/sefl-client-trainer.conf
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/sefl)
-    foreach(kind sysusers tmpfiles)
-        install(FILES ${CMAKE_SOURCE_DIR}/packaging/systemd/sefl.${kind} DESTINATION lib/${kind}.d RENAME sefl.conf)
+        file(WRITE ${CMAKE_BINARY_DIR}/systemd/${unit} "${text}")
+        set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${systemd}/${unit})
+        install(FILES ${CMAKE_BINARY_DIR}/systemd/${unit} DESTINATION lib/systemd/system COMPONENT ${role})
+        foreach(kind sysusers tmpfiles)
+            install(FILES ${systemd}/sefl-${role}.${kind} DESTINATION lib/${kind}.d RENAME sefl-${role}.conf
+                COMPONENT ${role})
+        endforeach()
     endforeach()
 endif()

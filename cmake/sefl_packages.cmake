@@ -1,7 +1,7 @@
 # Libraries from outside, found once. SEFL_CORE_ONLY uses CBLAS alone.
 find_path(cblas_include cblas.h PATH_SUFFIXES openblas openblas-pthread
-    x86_64-linux-gnu/openblas-pthread REQUIRED)
-find_library(cblas_library NAMES openblas cblas REQUIRED)
+    ${CMAKE_LIBRARY_ARCHITECTURE}/openblas-pthread REQUIRED)
+find_library(cblas_library NAMES openblas cblas PATH_SUFFIXES openblas-pthread REQUIRED)
 add_library(sefl_cblas INTERFACE)
 target_include_directories(sefl_cblas SYSTEM INTERFACE ${cblas_include})
 target_link_libraries(sefl_cblas INTERFACE ${cblas_library})

@@ -26,6 +26,9 @@
 #include <unistd.h>
 
 enum { HALF = CHILD_LOG / 2, LINE = 200, NOT_STARTED = 127 };
+/* Tells the guard that the caller died. No program sends this signal to its group, and qemu-user
+ * cannot deliver the two above it. */
+#define CALLER_DIED (SIGRTMAX - 2)
 
 /* ---- its output ------------------------------------------------------------------------------ */
 
@@ -214,8 +217,8 @@ static void become_guard(const child_job *j, int to, pid_t parent)
     sigset_t none;
     int out = fcntl(to, F_DUPFD, 3), in = open("/dev/null", O_RDONLY);
     on_all_signals(SIG_IGN);
-    (void)signal(SIGCHLD, SIG_DFL);     /* ignored, it would take the command's exit status */
-    (void)signal(SIGRTMAX, kill_group); /* no program sends this one to its group */
+    (void)signal(SIGCHLD, SIG_DFL); /* ignored, it would take the command's exit status */
+    (void)signal(CALLER_DIED, kill_group);
     sigemptyset(&none);
     if (out < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
         _exit(NOT_STARTED);
@@ -226,7 +229,8 @@ static void become_guard(const child_job *j, int to, pid_t parent)
          "sefl: cannot make a process group");
     need(limit(RLIMIT_CORE, 0), "sefl: cannot set the limit of core files");
     need(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "sefl: cannot give up new privileges");
-    need(prctl(PR_SET_PDEATHSIG, SIGRTMAX) == 0 && getppid() == parent, "sefl: the client ended");
+    need(prctl(PR_SET_PDEATHSIG, CALLER_DIED) == 0 && getppid() == parent,
+         "sefl: the client ended");
     pid_t command = _Fork(); /* fork is not async-signal-safe here */
     need(command >= 0, "sefl: cannot start a process");
     if (command == 0)

@@ -71,6 +71,7 @@ typedef struct cli_command {
     X(plan)                  \
     X(compare)               \
     X(paper)                 \
+    X(verify)                \
     X(audit)                 \
     X(doctor)
 #endif

@@ -116,8 +116,8 @@ static void usual(uint32_t *value, uint32_t if_not_given)
 static sefl_status secure_sums(demo *d)
 {
     const char *schemes[] = { "pad", "paillier", NULL };
-    SEFL_NEED(!d->out && !d->rounds && !d->words && !d->json, SEFL_EINVAL,
-              "--out, --rounds, --words and --json cannot be used with --sum");
+    SEFL_NEED(!d->out && !d->rounds && !d->words && !d->json && !d->open, SEFL_EINVAL,
+              "--out, --rounds, --words, --open and --json cannot be used with --sum");
     if (d->scheme)
         schemes[0] = d->scheme, schemes[1] = NULL;
     d->noise = d->noise ? d->noise : "1";
@@ -188,6 +188,9 @@ static const setting_def options[] = {
       .help = "Instead of training, compute one secure sum of random vectors in one process" },
     { "values", SETTING_U64, "0", TO(values), .min = 1, .max = 20000000,
       .help = "Number of values in each vector that --sum adds; default 20000" },
+    { "open", SETTING_FLAG, TO(open),
+      .help = "Serve the web page of the aggregation server while the demo runs, and print the "
+              "address to open" },
     OPTION_JSON(wish),
     { 0 },
 };

@@ -1,3 +1,4 @@
+#include "cli/man.h"
 #include "cli/options.h"
 
 #include "sefl/sefl.h"
@@ -13,51 +14,6 @@ static void list_commands(void)
     for (size_t i = 0; cli_commands[i]; i++)
         printf("  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
     printf("\n'sefl COMMAND --help' describes a command and shows an example.\n");
-}
-
-/* Prints text for roff: escapes a leading dot or quote and every backslash and hyphen. */
-static void roff(const char *s)
-{
-    for (bool start = true; *s; s++) {
-        if (start && (*s == '.' || *s == '\''))
-            fputs("\\&", stdout);
-        if (*s == '\\')
-            fputs("\\e", stdout);
-        else if (*s == '-')
-            fputs("\\-", stdout);
-        else
-            putchar(*s);
-        start = *s == '\n';
-    }
-}
-
-static void man_command(const cli_command *c)
-{
-    sefl_buf text = { 0 };
-    printf(".SS sefl %s\n", c->name);
-    roff(c->summary);
-    printf(".\n.PP\n.nf\n.in 0\n"); /* keep lines of up to 80 columns unchanged */
-    if (options_help(&text, c) == SEFL_OK && wr_u8(&text, 0) == SEFL_OK)
-        roff((const char *)text.p);
-    printf("\nexample:\n  ");
-    roff(c->example);
-    printf("\n.in\n.fi\n");
-    buf_clear(&text);
-    for (size_t i = 0; c->commands && c->commands[i]; i++)
-        man_command(c->commands[i]);
-}
-
-static void man_page(void)
-{
-    printf(".TH SEFL 1 \"\" \"SEFL %s\" \"User Commands\"\n.SH NAME\n"
-           "sefl \\- secure federated learning\n"
-           ".SH SYNOPSIS\n.B sefl\n.I COMMAND\n[options]\n.SH COMMANDS\n",
-           sefl_version());
-    for (size_t i = 0; cli_commands[i]; i++)
-        man_command(cli_commands[i]);
-    printf(".SH EXIT STATUS\n0: success. 1: failure. 2: wrong usage.\n"
-           ".SH ENVIRONMENT\n.TP\n.B SEFL_CPU\nInstruction sets to use, such as aes,avx2; "
-           "portable uses none.\n");
 }
 
 static void complete_options(const cli_command *c, int indent)
@@ -105,8 +61,8 @@ static void completion(void)
 }
 
 typedef struct wish {
-    const char *command;
-    bool man, completion;
+    const char *command, *man;
+    bool completion;
 } wish;
 
 static int run(void *options)
@@ -115,9 +71,11 @@ static int run(void *options)
     const cli_command *c = w->command ? cli_find(NULL, w->command) : NULL;
     if (w->command && !c)
         return cli_unknown(NULL, w->command);
-    if (w->man)
-        man_page();
-    else if (w->completion)
+    if (w->man) {
+        sefl_status st = man_write(w->man);
+        return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_help, st);
+    }
+    if (w->completion)
         completion();
     else if (c)
         cli_print_help(c);
@@ -127,7 +85,8 @@ static int run(void *options)
 }
 
 static const setting_def options[] = {
-    { "man", SETTING_FLAG, .help = "Print the manual page in roff format", SETTING_TO(wish, man) },
+    { "man", SETTING_PATH, "", .arg = "FOLDER", .help = "Write all manual pages into FOLDER",
+      SETTING_TO(wish, man) },
     { "completion", SETTING_FLAG, .help = "Print a completion script for bash",
       SETTING_TO(wish, completion) },
     { 0 },

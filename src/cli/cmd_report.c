@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "report/report.h"
+#include "report/tensorboard.h"
 
 #include <limits.h>
 #include <math.h>
@@ -13,7 +14,7 @@
 
 typedef struct wish {
     char **run;
-    const char *out;
+    const char *out, *tensorboard;
     bool json, text;
 } wish;
 
@@ -71,6 +72,32 @@ done:
     return st;
 }
 
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Writes the event files of all runs into one folder each, named after the run's folder. */
+static sefl_status make_events(const report *r, size_t n, const wish *w)
+{
+    char path[PATH_MAX], name[NAME_MAX + 32], plain[PATH_MAX];
+    for (size_t i = 0; i < n && w->tensorboard; i++) {
+        size_t same = 0;
+        const char *own = last_part(r[i].folder);
+        for (size_t k = 0; k < i; k++)
+            same += strcmp(last_part(r[k].folder), own) == 0;
+        if (same > 0)
+            snprintf(name, sizeof name, "%.*s-%zu", NAME_MAX, own, same + 1);
+        else
+            snprintf(name, sizeof name, "%.*s", NAME_MAX, own);
+        SEFL_PASS(tensorboard_save(path, w->tensorboard, name, &r[i].log));
+        if (!w->json)
+            printf("events      %s\n", cli_plain(plain, sizeof plain, path));
+    }
+    return SEFL_OK;
+}
+
 static sefl_status work(void *options)
 {
     sefl_status st = SEFL_OK;
@@ -93,14 +120,17 @@ static sefl_status work(void *options)
     SEFL_TRY(make_page(r, n, page));
     for (size_t i = 0; i < n && w->json; i++)
         SEFL_TRY(say_json(&r[i], page));
-    if (w->json)
+    if (w->json) {
+        st = make_events(r, n, w);
         goto done;
+    }
     SEFL_TRY(n == 1 ? report_text(&words, r) : report_table(&words, r, n));
     if (n == 1)
         printf("run         %s\n", cli_plain(plain, sizeof plain, r[0].name));
     say_lines(&words);
     if (page)
         printf("page        %s\n", cli_plain(plain, sizeof plain, page));
+    SEFL_TRY(make_events(r, n, w));
 done:
     buf_clear(&words);
     for (size_t i = 0; i < REPORT_RUNS_MAX; i++)
@@ -124,6 +154,9 @@ static const setting_def options[] = {
     { "out", SETTING_PATH, "",
       .help = "Write the page to FILE; default RUN/report.html, or report.html for several runs",
       TO(out) },
+    { "tensorboard", SETTING_PATH, "", .arg = "DIR",
+      .help = "Also write event files for TensorBoard to DIR, in one folder per run",
+      TO(tensorboard) },
     { "text", SETTING_FLAG, .help = "Print the summary, but do not write a page", TO(text) },
     { "json", SETTING_FLAG,
       .help = "Print the summary as JSON; write a page only if --out is given", TO(json) },

@@ -121,7 +121,7 @@ static bool find_files(char model[PATH_MAX], char words[PATH_MAX], const report 
     return find_queued(model, words, r, round);
 }
 
-static sefl_status generate(sefl_buf *text, const char *model, const char *words)
+sefl_status sample_file(sefl_buf *text, const char *model, const char *words)
 {
     sefl_status st = SEFL_OK;
     vocab *v = NULL;
@@ -149,7 +149,7 @@ sefl_status sample_run(report *r)
     sefl_buf text = { 0 };
     if (round == 0 || !find_files(model, words, r, round))
         return SEFL_OK;
-    st = generate(&text, model, words);
+    st = sample_file(&text, model, words);
     if (st != SEFL_OK && st != SEFL_ENOMEM) {
         st = SEFL_OK; /* an external model, or the word list of another one */
         goto done;

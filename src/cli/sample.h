@@ -16,6 +16,9 @@
 sefl_status sample_words(sefl_buf *text, lm *m, const vocab *v, sefl_span prompt, size_t words,
                          double temperature, uint64_t seed) SEFL_MUST_CHECK;
 
+/* Appends a text of a fixed length that a model file's model writes with the words of that file. */
+sefl_status sample_file(sefl_buf *text, const char *model, const char *words) SEFL_MUST_CHECK;
+
 /* Looks for the model of the last released round and its word list in the folders of a simulation,
  * a demo, a provisioned federation or an aggregator. Leaves r->sample NULL if one is missing, or if
  * the model is external. */

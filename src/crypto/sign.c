@@ -166,6 +166,7 @@ const char *sign_kind_name(sign_kind kind)
         [SIGN_ORDER] = "order",
         [SIGN_LINK] = "link",
         [SIGN_END] = "end",
+        [SIGN_AUDIT] = "audit log",
     };
     return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : NULL;
 }

@@ -30,6 +30,7 @@ typedef enum sign_kind {
     SIGN_ORDER = 10,    /* "order": AS on its order to CSP to skip a round or to end a task */
     SIGN_LINK = 11,     /* "link": AS on the first message of a stream to CSP */
     SIGN_END = 12,      /* "end": AS on the final model of a task (protocol/round.h) */
+    SIGN_AUDIT = 13,    /* "audit log": a server on the end of its log (roles/audit/audit_log.h) */
 } sign_kind;
 
 /* Returns the quoted name from the list above; NULL for an unknown kind. */

@@ -228,6 +228,7 @@ static bool add_headers(struct MHD_Response *resp, const char *lines)
 
 enum MHD_Result https_answer_queue(https_inner *in)
 {
+    const uint64_t bytes = in->fd >= 0 ? in->file_n : in->body.n;
     struct MHD_Response *resp = response_of(in);
     if (!resp)
         return MHD_NO;
@@ -238,6 +239,8 @@ enum MHD_Result https_answer_queue(https_inner *in)
         good = good && MHD_add_response_header(resp, "Connection", "close") == MHD_YES;
     enum MHD_Result ok = good ? MHD_queue_response(in->conn->mhd, in->status, resp) : MHD_NO;
     MHD_destroy_response(resp);
+    if (ok == MHD_YES && strcmp(in->r.method, "HEAD") != 0)
+        atomic_fetch_add(&in->conn->server->sent, bytes);
     return ok;
 }
 

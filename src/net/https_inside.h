@@ -92,6 +92,7 @@ struct https_server {
 
     buckets *address_rate, *peer_rate, *peer_bytes, *lines; /* NULL: no limit */
     _Atomic uint64_t counts[HTTPS_EVENTS_N];
+    _Atomic uint64_t sent;      /* bytes of bodies */
     _Atomic uint64_t unsaid[2]; /* omitted log lines: about strangers, about peers of a known CA */
 };
 

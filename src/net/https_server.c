@@ -53,6 +53,11 @@ uint64_t https_server_count(const https_server *s, https_event e)
     return atomic_load(&s->counts[e]);
 }
 
+uint64_t https_server_sent(const https_server *s)
+{
+    return atomic_load(&s->sent);
+}
+
 /* ---- parking ----------------------------------------------------------------------------- */
 
 void https_unpark(https_server *s, https_inner *in) /* under the lock */

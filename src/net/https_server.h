@@ -141,6 +141,8 @@ sefl_status https_server_start(https_server **out, const https_server_config *c)
 uint16_t https_server_port(const https_server *s);
 /* Returns the number of times the event has happened since the start. */
 uint64_t https_server_count(const https_server *s, https_event e);
+/* Returns the number of bytes in the bodies of all answers since the start. */
+uint64_t https_server_sent(const https_server *s);
 /* Replaces the certificate, key and CAs without a restart: new connections use them, and the server
  * checks every open connection again at its next request. */
 void https_server_set_id(https_server *s, const tls_id *id);

@@ -110,7 +110,7 @@ static sefl_status put_unit(kit *k)
                      "[Service]\n"
                      "Type=exec\n"
                      "ExecStart=" UNIT_HOME "/sefl-trial-%s/start\n"
-                     "ExecReload=kill -HUP $MAINPID\n"
+                     "ExecReload=/bin/sh -c 'kill -HUP ${MAINPID}'\n"
                      "# Exit 0: the task is over.\n"
                      "Restart=on-failure\n"
                      "RestartSec=5\n"

@@ -78,7 +78,7 @@ static void write_number(json *j, double v)
 
 static void write_facts(json *j, const run_facts *f)
 {
-    json_key(j, "run"), json_open(j, '{');
+    json_open(j, '{');
     if (f->simulated)
         json_key(j, "simulated"), json_bool(j, true);
     for (size_t i = 0; i < FACTS; i++) {
@@ -90,6 +90,13 @@ static void write_facts(json *j, const run_facts *f)
             json_key(j, fact_table[i].key), write_number(j, v);
     }
     json_close(j, '}');
+}
+
+sefl_status run_facts_write(sefl_buf *out, const run_facts *f)
+{
+    json j = json_into(out);
+    write_facts(&j, f);
+    return json_end(&j);
 }
 
 static sefl_status read_fact(jread *j, run_facts *f, const sefl_buf *key)
@@ -167,7 +174,7 @@ sefl_status run_line_write(sefl_buf *out, const run_line *l, const run_facts *fa
         write_number(&j, v);
     }
     if (facts)
-        write_facts(&j, facts);
+        json_key(&j, "run"), write_facts(&j, facts);
     json_close(&j, '}');
     return json_end(&j);
 }

@@ -120,6 +120,8 @@ run_facts run_facts_none(void);
 /* Appends one object, without a line feed. facts may be NULL. */
 sefl_status run_line_write(sefl_buf *out, const run_line *l,
                            const run_facts *facts) SEFL_MUST_CHECK;
+/* Appends the facts alone, as the object that the first line has as its member "run". */
+sefl_status run_facts_write(sefl_buf *out, const run_facts *f) SEFL_MUST_CHECK;
 /* Leaves *facts unchanged unless the line has facts. */
 sefl_status run_line_read(run_line *out, run_facts *facts, sefl_span line) SEFL_MUST_CHECK;
 

@@ -105,11 +105,12 @@ static bool find_range(frame *f)
     }
     if (!(low <= high) || !isfinite(high))
         return false;
-    f->log = c->log && !c->bars && low > 0 && high >= 8 * low;
-    if (f->log) { /* keeps the outer lines away from axis and legend */
-        double room = pow(high / low, 0.06);
+    const double room = low > 0 ? pow(high / low, 0.06) : 1; /* between outer lines and edges */
+    f->log = c->log && !c->bars && low > 0 && high >= 8 * low && isnormal(low / room) &&
+             isfinite(high * room);
+    if (f->log)
         low /= room, high *= room;
-    } else
+    else
         low = fmin(low, 0);
     if (high <= low)
         high = low + 1;

@@ -3,6 +3,7 @@
 #include "base/file.h"
 
 #include <stdio.h>
+#include <string.h>
 
 void counters_put(json *j, const char *group, const char *name, uint64_t n)
 {
@@ -32,11 +33,20 @@ void counters_peer(counters *c, x509_verdict_code code)
     atomic_store(&c->changed, true);
 }
 
+static const char *const names[] = { COUNTER_LIST(SEFL_TEXT) };
+
+void counters_show(prom *p, monitor_id id, const char *label, const counters *c, const char *prefix)
+{
+    monitor_family(p, id);
+    for (unsigned i = 0; i < COUNTERS; i++)
+        if (strncmp(names[i], prefix, strlen(prefix)) == 0)
+            monitor_sample(p, label, names[i] + strlen(prefix), atomic_load(&c->n[i]));
+}
+
 sefl_status counters_write(counters *c, const char *path)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    static const char *const names[] = { COUNTER_LIST(SEFL_TEXT) };
     if (!atomic_exchange(&c->changed, false))
         return SEFL_OK;
     json j = json_into(&b);

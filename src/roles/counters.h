@@ -1,5 +1,5 @@
-/* counters: counts CSP's refusals by reason in a JSON file. AS's file has the same names and more
- * (aggregator/tally.h).
+/* counters: counts CSP's refusals by reason, for a JSON file and for /metrics (roles/monitor.h).
+ * AS's file has the same names and more (aggregator/tally.h).
  *
  *     counters_add(&c, COUNT_ENROL_TOKEN);
  *     counters_peer(&c, p->code);                       // a refused certificate
@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "net/x509.h"
+#include "roles/monitor.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -43,6 +44,9 @@ void counters_put(json *j, const char *group, const char *name, uint64_t n);
 void counters_put_peers(json *j, const _Atomic uint64_t certificates[X509_VERDICTS]);
 void counters_add(counters *c, counter which);
 void counters_peer(counters *c, x509_verdict_code code);
+/* Writes the family with the counters whose key begins with this prefix, without it. */
+void counters_show(prom *p, monitor_id id, const char *label, const counters *c,
+                   const char *prefix);
 /* Replaces the file if a counter has changed since the last call. */
 sefl_status counters_write(counters *c, const char *path) SEFL_MUST_CHECK;
 

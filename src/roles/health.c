@@ -1,7 +1,6 @@
 #include "roles/health.h"
 
 #include "base/json.h"
-#include "protocol/http.h"
 
 sefl_status health_check(const host_port *a, const settings *s)
 {
@@ -9,16 +8,16 @@ sefl_status health_check(const host_port *a, const settings *s)
     return sefl_at(st, "%s: health", settings_origin(s, "health"));
 }
 
-sefl_status health_start(local_http **out, const host_port *a, local_page *make, void *ctx,
-                         sefl_log *log)
+sefl_status health_start(local_http **out, const host_port *a, const local_page *pages,
+                         size_t pages_n, void *ctx, sefl_log *log)
 {
     *out = NULL;
     if (!*a->host)
         return SEFL_OK;
     return local_http_start(out, &(local_http_config){ .address = a->host,
                                                        .port = a->port,
-                                                       .path = HTTP_HEALTH_PATH,
-                                                       .make = make,
+                                                       .pages = pages,
+                                                       .pages_n = pages_n,
                                                        .ctx = ctx,
                                                        .log = log });
 }

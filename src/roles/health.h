@@ -20,9 +20,9 @@
 #include "net/local_http.h"
 #include "protocol/task.h"
 
-/* Serves the page that `make` writes with health_write; *out is NULL if the setting is empty. */
-sefl_status health_start(local_http **out, const host_port *a, local_page *make, void *ctx,
-                         sefl_log *log) SEFL_MUST_CHECK;
+/* Serves these pages, /healthz among them; *out is NULL if the setting is empty. */
+sefl_status health_start(local_http **out, const host_port *a, const local_page *pages,
+                         size_t pages_n, void *ctx, sefl_log *log) SEFL_MUST_CHECK;
 
 /* Checks the value of the setting `health`: empty, or a loopback address. */
 sefl_status health_check(const host_port *a, const settings *s) SEFL_MUST_CHECK;

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "config/address.h"
+#include "net/web_server.h"
 #include "roles/ca.h"
 
 #include <unistd.h>
@@ -36,6 +37,18 @@ sefl_status server_check_tasks(const settings *s)
                   : "%s is not set: set it to a file, or `tasks` to a "
                     "folder of tasks",
               settings_origin(s, one ? "tasks" : "task"));
+    return SEFL_OK;
+}
+
+sefl_status server_check_page(const host_port *local, const host_port *remote, const settings *s)
+{
+    if (*local->host)
+        SEFL_PASS(
+            sefl_at(web_server_check_loopback(local->host), "%s", settings_origin(s, "page")));
+    SEFL_NEED(!*remote->host || *settings_text(s, "page_viewers"), SEFL_EINVAL,
+              "%s: page_viewers is not set: page_tls needs the list of certificates that may see "
+              "the page",
+              settings_origin(s, "page_tls"));
     return SEFL_OK;
 }
 

@@ -5,6 +5,7 @@
 #define ROLES_SERVER_H
 
 #include "base/log.h"
+#include "config/address.h"
 #include "config/settings.h"
 #include "net/allowlist.h"
 #include "protocol/task.h"
@@ -17,6 +18,9 @@ sefl_status server_read_list(allowlist **out, bool *older, trust_watch *w, bool 
 
 /* SEFL_EINVAL unless exactly one of `task` and `tasks` is set. */
 sefl_status server_check_tasks(const settings *s) SEFL_MUST_CHECK;
+/* SEFL_EINVAL if `page` is not a loopback address, or `page_tls` comes without `page_viewers`. */
+sefl_status server_check_page(const host_port *local, const host_port *remote,
+                              const settings *s) SEFL_MUST_CHECK;
 /* Logs which task of a folder of tasks the server now serves. */
 void server_say_task(const task *t, const char *folder, sefl_log *log);
 

@@ -25,7 +25,7 @@
     { "ledger", SETTING_PATH, NULL, SETTING_TO(type, ledger), .example = "ledger",                 \
       .help = "the population's privacy ledger" }
 
-#define SERVER_PROCESS(type, health_at)                                                            \
+#define SERVER_PROCESS(type, health_at, page_at)                                                   \
     { "memory_lock", SETTING_WORD, "required", .words = "required try",                            \
       .help = "if keys cannot be locked in memory, required refuses to start; try only warns" },   \
     { "threads", SETTING_U64, "0", SETTING_TO(type, threads), .max = 256,                          \
@@ -36,7 +36,15 @@
       .created = true,                                                                             \
       .help = "file to which the server writes its host:port once it accepts connections" },       \
     { "health", SETTING_ADDRESS, "", SETTING_TO(type, health), .example = health_at,               \
-      .help = "loopback address:port that serves /healthz over plain HTTP; empty disables it" },   \
+      .help = "loopback address:port that serves /healthz and /metrics over HTTP; empty: off" },   \
+    { "page", SETTING_ADDRESS, "", SETTING_TO(type, page), .example = page_at,                     \
+      .help = "loopback address:port of the web page for this server's operator, who opens it "    \
+              "with the token in state/page.url; empty disables it" },                             \
+    { "page_tls", SETTING_ADDRESS, "", SETTING_TO(type, page_tls), .arg = "ADDRESS:PORT",          \
+      .help = "address:port of the same page for other machines, over TLS with tls.cert, for the " \
+              "client certificates in page_viewers; empty disables it" },                          \
+    { "page_viewers", SETTING_PATH, "", SETTING_TO(type, page_viewers),                            \
+      .help = "file with the SHA-256 fingerprint of one viewer's key per line, for page_tls" },    \
     { "user", SETTING_TEXT, "", SETTING_TO(type, user), .arg = "NAME",                             \
       .help = "user to which a server started as root switches once its port is bound" },          \
     { "log", SETTING_WORD, "info", .words = "debug info warn error off",                           \

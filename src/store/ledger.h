@@ -167,6 +167,11 @@ sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out) SEFL_
 sefl_status ledger_would_spend(const ledger *l, const ledger_terms *terms, uint64_t rounds,
                                dp_claim *out) SEFL_MUST_CHECK;
 
+/* Counts the further rounds of this task, at most `most`, that keep its target. The task may be new
+ * or have charges already. A task without a claim has no target: `most`. */
+sefl_status ledger_rounds_left(const ledger *l, const ledger_terms *terms, uint64_t most,
+                               uint64_t *out) SEFL_MUST_CHECK;
+
 const char *ledger_population(const ledger *l);
 
 /* Returns the terms of task number i and its number of charged rounds; NULL if there is no task

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 /* Charges on top of those in the ledger: `rounds` rounds of task `at`; at == n_tasks: of a new task
  * with these terms. */
@@ -101,6 +102,30 @@ sefl_status ledger_would_spend(const ledger *l, const ledger_terms *terms, uint6
 {
     const more m = { l->n_tasks, terms, rounds };
     return total_of(l, out, true, &m, terms->delta, DP_ZERO_OUT);
+}
+
+sefl_status ledger_rounds_left(const ledger *l, const ledger_terms *terms, uint64_t most,
+                               uint64_t *out)
+{
+    size_t at = 0;
+    uint64_t low = 0, high = most + 1; /* epsilon grows with each round */
+    *out = most;
+    if (!dp_noise_claims(terms->noise))
+        return SEFL_OK;
+    while (at < l->n_tasks && memcmp(l->tasks[at].terms.task, terms->task, LEDGER_TASK_BYTES) != 0)
+        at++;
+    while (high - low > 1) {
+        const uint64_t middle = low + (high - low) / 2;
+        dp_claim then;
+        SEFL_PASS(
+            total_of(l, &then, true, &(more){ at, terms, middle }, terms->delta, DP_ZERO_OUT));
+        if (then.claimed && then.epsilon <= terms->epsilon_max)
+            low = middle;
+        else
+            high = middle;
+    }
+    *out = low;
+    return SEFL_OK;
 }
 
 /* ---- the budget check --------------------------------------------------------------------- */

@@ -488,6 +488,7 @@ static sefl_status order_release(as_rounds *r, const agg_order *o)
     p.has_perplexity = made.has_perplexity;
     p.perplexity = made.perplexity;
     p.word_perplexity = made.word_perplexity;
+    p.eval_seconds = made.eval_seconds;
     r->parts.release = lap(r, &began);
     p.parts = r->parts;
     p.release_seconds = 1e-9 * (double)r->parts.release;

@@ -68,6 +68,17 @@ sefl_status csp_own(csp *c, sefl_status st)
     return st;
 }
 
+static void note_compared(csp *c, bool equal)
+{
+    const int64_t ms = c->c.wall ? (int64_t)clock_ms(c->c.wall) : 1;
+    atomic_store(&c->compared_ms, equal ? ms : -ms);
+}
+
+int64_t csp_compared_ms(const csp *c)
+{
+    return atomic_load(&c->compared_ms);
+}
+
 sefl_status csp_no_ledger(csp *c, const ledger_head *theirs)
 {
     const csp_store *s = c->c.store;
@@ -77,6 +88,7 @@ sefl_status csp_no_ledger(csp *c, const ledger_head *theirs)
     sefl_status st = csp_own(c, s->ledger.head(s->ledger.ctx, &ours));
     if (st != SEFL_OK) /* an unreadable ledger is not a disagreement */
         return st;
+    note_compared(c, false);
     snprintf(why, sizeof why, "AS's has %" PRIu64 " records, CSP's %" PRIu64 ": %s",
              theirs->records, ours.records,
              v == LEDGER_PEER_BEHIND  ? "AS's is an old copy"
@@ -168,7 +180,10 @@ static sefl_status ledgers_must_fit(csp *c, const ledger_head *peer)
         if (last.state == CSP_SIGNED || last.state == CSP_SKIPPED)
             SEFL_PASS(csp_own(c, equal_after(c, peer, top.header, &fit)));
     }
-    return fit ? SEFL_OK : csp_no_ledger(c, peer);
+    if (!fit)
+        return csp_no_ledger(c, peer);
+    note_compared(c, true);
+    return SEFL_OK;
 }
 
 /* ---- greeting -------------------------------------------------------------------------------- */
@@ -268,7 +283,7 @@ sefl_status csp_expire(csp *c)
     const uint64_t round = c->live;
     if (round == 0 || !c->c.wall || clock_ms(c->c.wall) <= csp_expires_ms(c))
         return SEFL_OK;
-    SEFL_PASS(csp_store_skip(c->c.store, round, CSP_SKIP_EXPIRED));
+    SEFL_PASS(csp_skip(c, round, CSP_SKIP_EXPIRED));
     SEFL_PASS(csp_round_over(c, round));
     log_error(c->c.log, "round key expired: round skipped", lf_u64("round", round),
               lf_str("why", csp_skip_text(CSP_SKIP_EXPIRED)));
@@ -375,7 +390,7 @@ static sefl_status on_skip(csp *c, rd *r)
     if (ahead)
         SEFL_PASS(csp_own(c, csp_store_charge(s, round)));
     if (now.state == CSP_SIGNED)
-        SEFL_PASS(csp_own(c, csp_store_skip(s, round, order.reason)));
+        SEFL_PASS(csp_own(c, csp_skip(c, round, order.reason)));
     SEFL_PASS(csp_own(c, csp_round_over(c, round)));
     log_info(c->c.log, now.state == CSP_REVEALED ? "revealed round given up" : "round skipped",
              lf_u64("round", round), lf_u64("reason", order.reason));
@@ -427,7 +442,7 @@ static sefl_status give_up_keys(csp *c, unsigned reason)
         return SEFL_OK;
     SEFL_PASS(csp_store_highest(s, &top));
     if (round != 0) {
-        SEFL_PASS(csp_store_skip(s, round, reason));
+        SEFL_PASS(csp_skip(c, round, reason));
         log_warn(c->c.log, "the task ends during a round: round skipped", lf_u64("round", round));
         SEFL_PASS(csp_round_over(c, round));
     }
@@ -592,6 +607,8 @@ sefl_status csp_serve_from(csp *c, channel *ch, link_msg *first)
         sefl_status sent = send_replies(ch, &out);
         if (in.kind == LINK_SUM)
             c->times.output = csp_now(c) - began;
+        if (c->revealed)
+            csp_tell_over(c, CSP_REVEALED);
         in.kind = 0;             /* it is answered */
         csp_replies_clear(&out); /* wiped as soon as it has left */
         st = st == SEFL_OK ? sent : st;

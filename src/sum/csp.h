@@ -48,6 +48,15 @@
 
 enum { CSP_CHECKS_MAX = 3 };
 
+/* Duration of the parts of the latest reveal, in nanoseconds. */
+typedef struct csp_times {
+    uint64_t charge;
+    uint64_t receive, decrypt; /* waiting for pieces of the sum; decrypting them */
+    uint64_t compute;          /* computing the reply */
+    uint64_t store;            /* csp_store_reveal */
+    uint64_t output;           /* sending the output */
+} csp_times;
+
 typedef struct csp_config {
     const task *task;
     sefl_span envelope;  /* the signed task, as stored */
@@ -83,17 +92,11 @@ typedef struct csp_config {
      * lanes counts them durably. From CSP_CHECKS_MAX on, CSP signs and reveals nothing. If NULL,
      * there are no lanes. */
     unsigned (*checks)(void *ctx);
-    void *lanes_ctx; /* for paired and checks */
+    void *lanes_ctx; /* for paired, checks and round_over */
+    /* Called once per round: CSP_REVEALED after csp_serve has sent the output, with its times, or
+     * CSP_SKIPPED. On the thread that drives the machine. May be NULL. */
+    void (*round_over)(void *ctx, csp_round_state state, const csp_times *times);
 } csp_config;
-
-/* Duration of the parts of the latest reveal, in nanoseconds. */
-typedef struct csp_times {
-    uint64_t charge;
-    uint64_t receive, decrypt; /* waiting for pieces of the sum; decrypting them */
-    uint64_t compute;          /* computing the reply */
-    uint64_t store;            /* csp_store_reveal */
-    uint64_t output;           /* sending the output */
-} csp_times;
 
 typedef struct csp csp;
 
@@ -149,6 +152,9 @@ sefl_status csp_expire(csp *c) SEFL_MUST_CHECK;
  * may call it. At that time a role disconnects a peer that is still sending, since csp_serve would
  * otherwise wait for the rest of the message. */
 uint64_t csp_expires_ms(const csp *c);
+/* Returns when CSP last compared AS's ledger head with its own: positive (wall clock) if they
+ * agreed, negative if not; 0: not since the start. Any thread. */
+int64_t csp_compared_ms(const csp *c);
 
 /* True if AS has ended the task. */
 bool csp_is_over(const csp *c);

@@ -38,13 +38,15 @@ struct csp {
     bool fault;           /* CSP itself failed */
     csp_gather *gather;   /* sealed tasks: a round's heads on this stream (csp_set.h); NULL: none */
     csp_reading *reading; /* phase HEADS: the SET */
-    csp_revealing *revealing; /* phase SUM */
-    uint64_t live;            /* sealed tasks: the signed round in progress; 0: none */
-    _Atomic uint64_t live_ms; /* expiry of the live round's key, for csp_expires_ms; 0: no key */
+    csp_revealing *revealing;    /* phase SUM */
+    uint64_t live;               /* sealed tasks: the signed round in progress; 0: none */
+    _Atomic int64_t compared_ms; /* for csp_compared_ms */
+    _Atomic uint64_t live_ms;    /* expiry of the live round's key, for csp_expires_ms; 0: no key */
     bool over;
     uint64_t streams;  /* number of streams that sent HELLO since csp_new */
     sefl_span binding; /* of the stream; empty: it has none */
     csp_times times;
+    bool revealed; /* the output of a round is about to leave for the first time */
 };
 
 /* Queues a new reply and returns its body. */
@@ -77,6 +79,10 @@ bool csp_ledgers_equal(csp *c, const ledger_head *peer);
 
 /* Sets the live round, which can be revealed until `until_ms`; 0, 0: no round is live. */
 void csp_set_live(csp *c, uint64_t round, uint64_t until_ms);
+/* Calls csp_config.round_over. */
+void csp_tell_over(csp *c, csp_round_state state);
+/* Skips a signed round for good. */
+sefl_status csp_skip(csp *c, uint64_t round, unsigned reason) SEFL_MUST_CHECK;
 /* Ends a round at CSP: wipes its heads and its key. */
 sefl_status csp_round_over(csp *c, uint64_t round) SEFL_MUST_CHECK;
 

@@ -40,6 +40,20 @@ void csp_revealing_drop(csp *c)
     sefl_free(o);
 }
 
+void csp_tell_over(csp *c, csp_round_state state)
+{
+    c->revealed = false;
+    if (c->c.round_over)
+        c->c.round_over(c->c.lanes_ctx, state, &c->times);
+}
+
+sefl_status csp_skip(csp *c, uint64_t round, unsigned reason)
+{
+    SEFL_PASS(csp_store_skip(c->c.store, round, reason));
+    csp_tell_over(c, CSP_SKIPPED);
+    return SEFL_OK;
+}
+
 /* ---- the output ------------------------------------------------------------------------------ */
 
 static uint32_t output_kind(const csp *c)
@@ -120,6 +134,7 @@ static sefl_status keep_and_reply(csp *c, sefl_buf *output)
     sefl_status st =
         csp_store_reveal(c->c.store, round, buf_span(&o->envelope), id, buf_span(output), digest);
     if (st == SEFL_OK) {
+        c->revealed = true;
         csp_set_live(c, 0, 0);
         st = csp_key_done(c, round);
     }

@@ -660,7 +660,7 @@ sefl_status csp_on_set(csp *c, rd *r)
 static sefl_status too_few(csp_reading *s)
 {
     csp *c = s->c;
-    SEFL_PASS(csp_own(c, csp_store_skip(c->c.store, s->round, CSP_SKIP_FEW)));
+    SEFL_PASS(csp_own(c, csp_skip(c, s->round, CSP_SKIP_FEW)));
     SEFL_PASS(csp_own(c, csp_round_over(c, s->round)));
     log_info(c->c.log, "round skipped", lf_u64("round", s->round),
              lf_str("why", csp_skip_text(CSP_SKIP_FEW)));

@@ -48,11 +48,14 @@ typedef struct release_made {
     release_numbers numbers; /* the numbers of the release check */
     bool blocked;            /* no new model, for the reason in `why`; other members are empty */
     char why[200];
-    uint8_t hash[SHA256_BYTES]; /* hash of the new model's file */
-    uint64_t bytes;             /* size of that file */
-    bool has_perplexity;        /* there is a public validation text */
-    double perplexity;          /* per token */
-    double word_perplexity;     /* per word; 0: unless vocab.kind is bpe */
+    uint8_t hash[SHA256_BYTES];      /* hash of the new model's file */
+    uint64_t bytes;                  /* size of that file */
+    bool has_perplexity;             /* there is a public validation text */
+    double perplexity;               /* per token */
+    double word_perplexity;          /* per word; 0: unless vocab.kind is bpe */
+    uint8_t integers[SHA256_BYTES];  /* hash of the file of integers; zeros: not kept */
+    uint8_t optimiser[SHA256_BYTES]; /* hash of the file of the optimiser's state; zeros: none */
+    double eval_seconds;             /* of the validation */
 } release_made;
 
 /* w has the task.values released integers. SEFL_ERANGE if AS must not apply the sum; the message

@@ -29,6 +29,7 @@ typedef struct rounds_report {
     double seconds;       /* time since the round opened */
     double ahead_seconds; /* time that all lanes spent on noise shares since the last release */
     double open_seconds, release_seconds;
+    double eval_seconds;              /* the part of release_seconds that validates the model */
     uint64_t ahead_bytes, open_bytes; /* between AS and CSP; open_bytes 0: fetched again */
     bool has_perplexity;
     double perplexity, word_perplexity; /* as in release_made */

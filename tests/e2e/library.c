@@ -317,7 +317,9 @@ int main(int argc, char **argv)
     sefl_csp *csp = NULL;
     pthread_t threads[2];
     site sites[CLIENTS] = { { 0 } };
-    CHECK(argc >= 2 && strcmp(sefl_version(), "0.1.0") == 0);
+    snprintf(path, sizeof path, "%d.%d.%d", SEFL_VERSION_MAJOR, SEFL_VERSION_MINOR,
+             SEFL_VERSION_PATCH);
+    CHECK(argc >= 2 && strcmp(sefl_version(), path) == 0);
     folder = argv[1];
     hidden = argc > 2;
     rounds = hidden ? 2 : 4;

@@ -10,6 +10,7 @@ for u in aggregator csp client@; do
     unit=$SEFL_SOURCE/packaging/systemd/sefl-$u.service
     [ -f "$unit" ] || fail "no $unit"
     case $u in client@) name=client ;; *) name=$u ;; esac
+    role=$name
     grep -q "^ExecStart=@PREFIX@/bin/sefl $name --config " "$unit" || fail "$unit starts something else"
     # a role can write its state, and the operator's folder if sites enrol there
     grep -q "^ProtectSystem=strict$" "$unit" || fail "$unit: the system is writable"
@@ -28,8 +29,14 @@ for u in aggregator csp client@; do
             grep -q -- "$option %d/" "$unit" || fail "$unit: $option is no credential"
         done
         [ $u != csp ] || grep -q "^LoadCredentialEncrypted=key.lock:" "$unit" || fail "$unit: the lock is not encrypted"
-        grep -q "^d /etc/sefl/keys  *0700 root  *root  *-$" "$SEFL_SOURCE/packaging/systemd/sefl.tmpfiles" ||
+        grep -q "^d /etc/sefl/keys 0700 root root -$" "$SEFL_SOURCE/packaging/systemd/sefl-$u.tmpfiles" ||
             fail "nobody makes /etc/sefl/keys"
+        # the settings file for the unit has only known keys, and leaves the keys to the unit
+        expect 0 "$SEFL" init "$dir/$u.yml" --unit
+        for option in tls.key sign_key; do
+            grep -q "^#$option: /etc/sefl/keys/" "$dir/$u.yml" || fail "$u.yml sets $option"
+        done
+        expect 1 "$SEFL" config check "$dir/$u.yml"; says "tls.key"
         grep -q "^LimitMEMLOCK=64M$" "$unit" || fail "$unit: its keys cannot be locked in memory"
         grep -q "^StateDirectory=sefl-$u sefl-$u/ca$" "$unit" || fail "$unit: no place for ca"
         grep -q "^ReadWritePaths=/var/lib/sefl-$u/ca$" "$unit" || fail "$unit: ca is read-only"
@@ -37,6 +44,9 @@ for u in aggregator csp client@; do
     esac
     sed "s|@PREFIX@|/usr|" "$unit" > "$dir/sefl-$u.service"
     if command -v systemd-analyze > /dev/null && systemd-analyze security --help | grep -q -- --offline; then
+        sed -i "s|/usr/bin/sefl|$SEFL|" "$dir/sefl-$u.service"
+        verified=$(systemd-analyze verify --man=no "$dir/sefl-$u.service" 2>&1) || fail "$u: $verified"
+        [ -z "$verified" ] || fail "$u: $verified"
         # systemd's exposure level is 0 to 10; our units stay below 1.5 (--threshold is in tenths)
         systemd-analyze security --offline=yes --no-pager --threshold=15 "$dir/sefl-$u.service" \
             > "$dir/score" 2>&1 || fail "$u: $(tail -n 1 "$dir/score")"
@@ -46,16 +56,16 @@ for u in aggregator csp client@; do
     fi
     # its user and folders exist before its first start, because keys and enrolment need them
     user=$(sed -n 's/^User=//p' "$unit")
-    grep -q "^u $user " "$SEFL_SOURCE/packaging/systemd/sefl.sysusers" || fail "nobody makes the user $user"
+    grep -q "^u $user " "$SEFL_SOURCE/packaging/systemd/sefl-$role.sysusers" || fail "nobody makes the user $user"
     folders=$(sed -n 's/^StateDirectory=//p' "$unit")
     for folder in $folders; do
         case $folder in *%i*) continue ;; esac
-        grep -q "^d /var/lib/$folder  *0700 $user  *$user  *-$" "$SEFL_SOURCE/packaging/systemd/sefl.tmpfiles" ||
+        grep -q "^d /var/lib/$folder 0700 $user $user -$" "$SEFL_SOURCE/packaging/systemd/sefl-$role.tmpfiles" ||
             fail "nobody makes /var/lib/$folder for $user"
     done
     folders=$(sed -n 's/^ConfigurationDirectory=//p' "$unit")
     for folder in $folders; do
-        grep -q "^d /etc/$folder  *0755 root  *root  *-$" "$SEFL_SOURCE/packaging/systemd/sefl.tmpfiles" ||
+        grep -q "^d /etc/$folder 0755 root root -$" "$SEFL_SOURCE/packaging/systemd/sefl-$role.tmpfiles" ||
             fail "nobody makes /etc/$folder"
     done
 done
@@ -95,7 +105,9 @@ have() { command -v "$1" > /dev/null; }
 if [ "$(id -u)" -eq 0 ] && have systemd-sysusers && have systemd-tmpfiles && have setpriv; then
     mkdir -p "$sys/etc" "$sys/var/lib" "$sys/usr/lib/sysusers.d" "$sys/usr/lib/tmpfiles.d"
     for kind in sysusers tmpfiles; do
-        cp "$SEFL_SOURCE/packaging/systemd/sefl.$kind" "$sys/usr/lib/$kind.d/sefl.conf"
+        for role in aggregator csp client; do
+            cp "$SEFL_SOURCE/packaging/systemd/sefl-$role.$kind" "$sys/usr/lib/$kind.d/sefl-$role.conf"
+        done
     done
     chmod 755 "$dir"
     expect 0 systemd-sysusers --root="$sys"

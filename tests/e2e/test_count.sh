@@ -16,6 +16,7 @@ agreed() { # the operator approves client-03 after all; then the list is damaged
     fed_done aggregator 60
     fed_done csp 20
     for c in 1 2 3; do fed_done client-0$c 20; done
+    said=$("$SEFL" verify "$fed" 2>&1) || fail "$said"
     said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$said"
     case $said in *"rounds 2 released 2 skipped 0 receipts 6"*) ;; *) fail "audit: $said" ;; esac
 }

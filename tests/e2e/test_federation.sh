@@ -14,6 +14,7 @@ perplexity() { # ROUND: of its model on the public validation text, times 100
         awk '{ printf "%d\n", 100 * $1 }'
 }
 audit() { # WANT: "rounds R released A skipped B receipts C", words that must be in it
+    said=$("$SEFL" verify "$fed" 2>&1) || fail "$said"
     said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$said"
     case $said in *"$1"*) ;; *) fail "audit: $said; wanted $1" ;; esac
     cmp -s "$fed/aggregator/ledger" "$fed/csp/ledger" || fail "the ledgers differ"
@@ -102,6 +103,7 @@ fed_until 60 "skipped round" more_skipped
 [ "$(count_released)" -eq "$released" ] || fail "a round was opened without clients"
 fed_clients 1 2 3 4 5 6 7 8
 everybody_done 60
+said=$("$SEFL" verify "$fed" 2>&1) || fail "$said"
 said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$said"
 [ "$(count_released)" -gt "$released" ] || fail "nothing was released after the loss: $said"
 note "$said"

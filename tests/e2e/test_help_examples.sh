@@ -42,9 +42,10 @@ for c in $("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
             sefl ca server ops/as --role aggregator --name as --hosts localhost) > "$dir/out" 2>&1 ||
             fail "$(cat "$dir/out")"
         ;;
-    task | aggregator | csp | client)
+    task | aggregator | csp | client | verify)
         where=$dir/federation/trial
         [ -d "$where" ] || try provision "$dir/federation" || fail "provision: $(cat "$dir/out")"
+        [ "$c" != verify ] || where=$dir/federation
         ;;
     esac
     case $c in

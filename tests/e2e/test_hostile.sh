@@ -60,6 +60,7 @@ awk '$2 == "tries" && $3 == 0 { print "never tried: " $1; bad = 1 } END { exit b
 fed_kill TERM aggregator # it would linger for a while
 fed_done aggregator 20
 fed_done csp 20
+said=$("$SEFL" verify "$fed" 2>&1) || fail "$said"
 said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$said"
 case $said in *"rounds $rounds released $rounds skipped 0"*) ;; *) fail "audit: $said" ;; esac
 note "AS had at most $memory kB"

@@ -59,6 +59,7 @@ check() {
     for c in "$fed/clients"/*; do
         cmp -s "$last" "$c/state/models"/*/"${last##*/}" || fail "$c does not have the final model"
     done
+    said=$("$SEFL" verify "$fed" 2>&1) || fail "$said"
     said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$said"
     # the mark is durable before the log line is written, so a round may have no line, but never two
     twice=$(grep '"event":"round revealed"' "$dir/log/csp" | sed 's/.*"round":\([0-9]*\).*/\1/' | sort | uniq -d)

@@ -27,20 +27,21 @@ described() { # INDENT COMMAND...: has a help with an example, and its options a
     [ ! -s err ] || fail "sefl $* --help talks: $(cat err)"
     grep -q '^example:' help || fail "sefl $* --help has no example"
     sed -n '/^example:/,$p' help | grep -q "sefl $*" || fail "the example of $* is another command"
-    grep -q "^\.SS sefl $*\$" page || fail "the man page lacks $*"
+    page=man/sefl-$1.1
+    grep -q "^\.SS sefl $*\$" "$page" || fail "the man page lacks $*"
     line=$(sed -n "s/^$indent$word) //p" completion)
     [ -n "$line" ] || fail "the completion lacks $*"
     sed '/^example:/,$d' help | grep -o -- '\(^\|[ (\[]\)--[a-z][a-z0-9-]*' | grep -o -- '--[a-z0-9-]*' | sort -u > options || :
     while read -r o; do
         case $line in *"$o"*) ;; *) fail "the completion of $* lacks $o" ;; esac
-        grep -qF -- "$(printf %s "$o" | sed 's/-/\\-/g')" page || fail "the man page lacks $o of $*"
+        grep -qF -- "$(printf %s "$o" | sed 's/-/\\-/g')" "$page" || fail "the man page lacks $o of $*"
         asked=$((asked + 1))
     done < options
     narrow "sefl $* --help" help
 }
 asked=0
 commands=$("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
-"$SEFL" help --man > page
+"$SEFL" help --man man
 "$SEFL" help --completion > completion
 [ "$(echo "$commands" | wc -l)" -ge 8 ] || fail "the list of commands: $commands"
 for c in $commands; do
@@ -63,10 +64,17 @@ for b in $("$SEFL" bench --list | awk '/^[a-z0-9]/ { print $1 }'); do
     misuse bench "$b" --threads 2x
     misuse bench "$b" stray
 done
-if MANWIDTH=80 man -l page 2> err > shown && grep -q SYNOPSIS shown; then # skipped if man is not installed
+for page in man/*; do
+    if ! MANWIDTH=80 man -l "$page" 2> err > shown || ! grep -q NAME shown; then break; fi # man is not installed
     [ ! -s err ] || fail "man -l: $(cat err)"
-    narrow "the man page" shown
-fi
+    narrow "$page" shown
+done
+# every kind of settings file has a page with all of its keys
+[ "$SEFL_CORE_ONLY" != 0 ] || for kind in experiment aggregator csp client policy task; do
+    for key in $("$SEFL" config keys --for $kind | awk '{ print $1 }'); do
+        grep -qF ".B $(printf %s "$key" | sed 's/-/\\-/g')" "man/sefl-$kind.yml.5" || fail "sefl-$kind.yml.5 lacks $key"
+    done
+done
 # commands that require arguments
 misuse report
 misuse report --text --out x y

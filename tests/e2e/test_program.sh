@@ -28,23 +28,25 @@ for c in $("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
     [ "$first" = "$out" ] || fail "two different helps for $c"
 done
 
-expect 0 "$SEFL" help --man; says ".SH COMMANDS"
+expect 0 "$SEFL" help --man "$dir/man"
+grep -q "^.SH COMMANDS" "$dir/man/sefl.1" || fail "no commands in sefl.1"
+expect 1 "$SEFL" help --man "$dir/none/man"; says "none/man"
 for c in train model data bench; do
     wide=$("$SEFL" help $c | sed '/^example:/,$d' | awk 'length > 80')
     [ -z "$wide" ] || fail "help of $c is wider than 80 columns: $wide"
 done
 if command -v man > /dev/null && command -v groff > /dev/null; then
-    "$SEFL" help --man | groff -man -Tascii -ww 2>&1 >/dev/null | grep . && fail "roff warnings"
+    cat "$dir"/man/* | groff -man -Tascii -ww 2>&1 >/dev/null | grep . && fail "roff warnings"
 fi
 expect 0 "$SEFL" help --completion; says "complete -o default -F _sefl sefl"
 if command -v bash > /dev/null; then
     "$SEFL" help --completion | bash -n || fail "completion is not bash"
-    words=$(bash -c ". /dev/stdin; COMP_WORDS=(sefl ve); COMP_CWORD=1; _sefl; echo \${COMPREPLY[@]}" \
+    words=$(bash -c ". /dev/stdin; COMP_WORDS=(sefl vers); COMP_CWORD=1; _sefl; echo \${COMPREPLY[@]}" \
         << EOF
 $("$SEFL" help --completion)
 EOF
     )
-    [ "$words" = version ] || fail "completion of 've' gives '$words'"
+    [ "$words" = version ] || fail "completion of 'vers' gives '$words'"
     words=$(bash -c ". /dev/stdin; COMP_WORDS=(sefl bench b); COMP_CWORD=2; _sefl; echo \${COMPREPLY[@]}" \
         << EOF
 $("$SEFL" help --completion)

@@ -166,6 +166,7 @@ for n in aggregator client-01 client-02 client-03; do fed_done $n 20; done
 fed_kill TERM csp
 fed_done csp 20
 cmp "$fed/aggregator/ledger" "$fed/csp/ledger" || fail "the ledgers differ"
+said=$("$SEFL" verify "$fed" 2>&1) || fail "$said"
 "$SEFL" privacy spent "$fed/csp/ledger" --json > "$dir/spent"
 [ "$(grep -o '"task":"[0-9a-f]*","rounds":[0-9]*' "$dir/spent" | sed 's/.*://' | tr '\n' ' ')" = "2 2 3 2 2 " ] || fail "ledger: $(cat "$dir/spent")"
 echo "ok"

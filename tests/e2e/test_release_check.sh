@@ -74,6 +74,7 @@ play() { # SCHEME
     done
     key=$(sed -n 's/.*"client in all blocked rounds","key":"\([0-9a-f]\{64\}\)","name":"client-04".*/\1/p' "$log")
     [ -n "$key" ] || fail "client 4 is not named"
+    said=$("$SEFL" verify "$fed" 2>&1) || fail "$said"
     said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$said"
     case $said in *"released $last skipped 0 "*"blocked 3") ;; *) fail "audit: $said" ;; esac
     said=$("$SEFL" report "$fed" --text)

@@ -30,6 +30,13 @@ rc=0
 out=$(PATH=$fake:$PATH "$bootstrap" --test --check 2>&1) || rc=$?
 [ "$rc" -eq 2 ] || fail "--test --check with missing packages exits $rc"
 case $out in *libgmp-dev*openssl*curl*) ;; *) fail "not what the tests need: $out" ;; esac
+out=$(PATH=$fake:$PATH "$bootstrap" packages --check 2>&1) && fail "packages --check with missing packages exits 0"
+case $out in *libgmp-dev*debhelper*lintian*) ;; *) fail "not what make deb needs: $out" ;; esac
+# what the packages need to be built is what bootstrap installs
+for p in $("$bootstrap" --print | tr ' ' '\n' | grep -- '^lib.*-dev$\|^zlib'); do
+    case $p in libc6-dev) continue ;; esac
+    grep -q "^[A-Z ].* $p,*$" "$SEFL_SOURCE/packaging/debian/control" || fail "debian/control does not build with $p"
+done
 # root, but the mirror does not answer
 printf '#!/bin/sh\necho 0\n' > "$fake/id"
 printf '#!/bin/sh\necho "E: Unable to fetch some archives"\nexit 100\n' > "$fake/apt-get"
@@ -41,4 +48,9 @@ case $out in *"Unable to fetch"*"is the Debian mirror reachable?"*python3-torch*
 rc=0
 "$bootstrap" --nonsense 2> /dev/null || rc=$?
 [ "$rc" -eq 2 ] || fail "unknown option exits $rc"
+
+# one version: sefl.h has it, and what cannot read sefl.h agrees
+version=$(sed -n 's/^#define SEFL_VERSION_[A-Z]* *//p' "$SEFL_SOURCE/include/sefl/sefl.h" | paste -sd .)
+"$SEFL" version | grep -q "^sefl $version$" || fail "the program has another version than sefl.h"
+grep -q "^VERSION = \"$version\"$" "$SEFL_SOURCE/bindings/python/sefl/_version.py" || fail "_version.py is not $version"
 echo ok

@@ -26,6 +26,14 @@
 
 void check_status(sefl_status got, sefl_status want, const char *what, const char *file, int line);
 
+/* True if this processor has vector kernels that SEFL_CPU can switch off; other processors than x86-64
+ * always run the portable ones. */
+#if defined(__x86_64__)
+#define TEST_KERNELS 1
+#else
+#define TEST_KERNELS 0
+#endif
+
 /* Seeds a generator from SEFL_TEST_SEED, or from 1, and prints the seed. */
 void test_seed(seeded *g, const char *stream);
 

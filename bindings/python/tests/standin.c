@@ -18,10 +18,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef STANDIN_VERSION
-#define STANDIN_VERSION "0.1.9"
-#endif
-
 enum { COUNT = 8 };
 static _Thread_local char message[256];
 

@@ -12,8 +12,13 @@ PACKAGE = HERE.parent
 INCLUDE = HERE.parents[2] / "include"
 sys.path.insert(0, str(PACKAGE))
 
+from sefl._version import VERSION  # noqa: E402
+
 _folder = tempfile.TemporaryDirectory()
 FOLDER = Path(_folder.name)
+
+
+STANDIN_VERSION = VERSION.rsplit(".", 1)[0] + ".99"  # another patch of this package's version
 
 
 def compile_c(source: Path, out: Path, *options: str) -> Path:
@@ -22,7 +27,7 @@ def compile_c(source: Path, out: Path, *options: str) -> Path:
     return out
 
 
-def standin(version: str = "0.1.9") -> Path:
+def standin(version: str = STANDIN_VERSION) -> Path:
     """Builds the stand-in library (once per version) and returns its path."""
     out = FOLDER / f"standin-{version}.so"
     if not out.exists():

@@ -11,7 +11,7 @@ import threading
 import time
 import unittest
 
-from support import run_python, standin, use_standin
+from support import STANDIN_VERSION, VERSION, run_python, standin, use_standin
 
 use_standin()
 import sefl  # noqa: E402
@@ -324,9 +324,9 @@ class Privacy(unittest.TestCase):
 
 class Library(unittest.TestCase):
     def test_version(self) -> None:
-        self.assertEqual(sefl.library_version(), "0.1.9")
-        done = run_python("import sefl; sefl.library_version()", SEFL_LIBRARY=str(standin("0.2.0")))
-        self.assertIn("has version 0.2.0, but this package needs 0.1", done.stderr)
+        self.assertEqual(sefl.library_version(), STANDIN_VERSION)
+        done = run_python("import sefl; sefl.library_version()", SEFL_LIBRARY=str(standin("99.0.0")))
+        self.assertIn(f"has version 99.0.0, but this package needs {VERSION}", done.stderr)
 
     def test_not_found(self) -> None:
         done = run_python("import sefl; sefl.library_version()", SEFL_LIBRARY="/nowhere/lib.so")
@@ -340,7 +340,7 @@ class Library(unittest.TestCase):
         (folder / "libsefl.so.0").symlink_to(standin())
         code = "import sefl; print(sefl.library_version())"
         done = run_python(code, SEFL_LIBRARY="", LD_LIBRARY_PATH=str(folder))
-        self.assertEqual(done.stdout, "0.1.9\n", done.stderr)
+        self.assertEqual(done.stdout, f"{STANDIN_VERSION}\n", done.stderr)
 
 
 if __name__ == "__main__":

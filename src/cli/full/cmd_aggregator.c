@@ -1,6 +1,7 @@
 #include "cli/full/confine.h"
 #include "cli/full/daemon.h"
 #include "cli/meter.h"
+#include "cli/sample.h"
 
 #include "protocol/modes/mode.h"
 #include "roles/aggregator/aggregator.h"
@@ -84,6 +85,7 @@ static sefl_status start(void *self, const settings *set, void **out)
                                       .ctx = s,
                                       .bound = daemon_bound,
                                       .round = on_round,
+                                      .sample = sample_file,
                                       .waiting = meter_terminal() ? on_waiting : NULL }));
     *out = role;
     return SEFL_OK;

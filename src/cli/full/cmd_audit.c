@@ -135,7 +135,9 @@ const cli_command cmd_audit = {
              "  nothing   the record proves nothing: the file was changed, or AS recorded a seed\n"
              "            that it did not use\n"
              "It exits with 0 for honest and with 1 otherwise. If CSP omits the noise of one "
-             "session, an audit detects it with probability 1/8.",
+             "session, an audit detects it with probability 1/8. (For the audit logs of the "
+             "servers, see "
+             "'sefl verify'.)",
     .example = "sefl audit sample.bin --sample\n"
                "  sefl audit sample.bin",
     CLI_OPTIONS(wish),

@@ -9,7 +9,7 @@
 
 typedef struct wish {
     const char *file, *kind;
-    bool force;
+    bool force, unit;
 } wish;
 
 static sefl_status work(void *options)
@@ -24,7 +24,7 @@ static sefl_status work(void *options)
     const bool to_stdout = strcmp(path, "-") == 0;
     if (!to_stdout)
         SEFL_TRY(output_check(path, NULL, w->force));
-    SEFL_TRY(config_kind_write(&b, k));
+    SEFL_TRY(config_kind_write(&b, k, w->unit));
     if (to_stdout) {
         printf("%.*s", (int)b.n, (const char *)b.p);
         goto done;
@@ -40,7 +40,14 @@ done:
     return st;
 }
 
-static const setting_def options[] = { CONFIG_KIND_OPTION(wish), OPTION_FORCE(wish), { 0 } };
+static const setting_def options[] = {
+    CONFIG_KIND_OPTION(wish),
+    { "unit", SETTING_FLAG, "", SETTING_TO(wish, unit),
+      .help = "Write the file for the systemd unit of a server: its folders, and its keys as "
+              "credentials" },
+    OPTION_FORCE(wish),
+    { 0 },
+};
 
 const cli_command cmd_init = {
     .name = "init",

@@ -1,5 +1,6 @@
 #include "cli/full/experiment_args.h"
 #include "cli/full/job.h"
+#include "cli/full/serve.h"
 #include "cli/interrupt.h"
 #include "cli/meter.h"
 #include "cli/print.h"
@@ -18,7 +19,9 @@ typedef struct session {
     experiment_args args;
     federation_key key; /* shared by all runs with the same seed */
     const char *runs;
-    bool json, quiet;
+    bool json, quiet, serve;
+    host_port serve_at;
+    serve *page; /* NULL: none */
     uint64_t groups;
     job job;    /* processes that share the work */
     meter line; /* progress line */
@@ -42,6 +45,8 @@ static void on_begin(void *ctx, const federation *f, const simulate_result *r)
     s->round = r->t.rounds;
     s->rounds_here = 0;
     s->warned = 0;
+    if (s->serve)
+        serve_folder(&s->page, r->folder, s->runs, &s->serve_at);
     char words[32] = ""; /* an external model has none */
     if (f->tokens > 0)
         snprintf(words, sizeof words, ", %" PRIu64 " words", f->tokens);
@@ -113,6 +118,8 @@ static void on_round(void *ctx, const run_line *r)
 static bool on_progress(void *self, uint64_t done, uint64_t total)
 {
     session *s = self;
+    if (s->page && s->began_ns != 0)
+        serve_progress(s->page, s->round + 1, done, total);
     if (interrupt_seen() || !meter_due(&s->line))
         return !interrupt_seen();
     if (s->began_ns == 0) {
@@ -208,6 +215,8 @@ static void print_summary(const simulate_result *r, unsigned warned)
 static sefl_status show(session *s, const simulate_result *r, const experiment *e)
 {
     sefl_buf b = { 0 };
+    if (s->serve && r->was_there)
+        serve_folder(&s->page, r->folder, s->runs, &s->serve_at);
     if (s->json)
         SEFL_PASS(print_made(simulate_summary_write(&b, r, e), &b));
     else
@@ -306,6 +315,9 @@ static int run(void *self)
     else if (s->empty)
         rc = CLI_FAILED;
     job_close(&s->job);
+    if (st == SEFL_OK && s->page)
+        serve_on(s->page);
+    serve_stop(s->page);
     return rc;
 }
 
@@ -321,6 +333,12 @@ static const setting_def options[] = {
       .help = "Under mpirun: divide the ranks into this many groups; each takes every N-th run of "
               "the sweep" },
 #endif
+    { "serve", SETTING_FLAG, SETTING_TO(session, serve),
+      .help = "Serve a web page of the run, print the address to open, and keep serving after the "
+              "last run until Ctrl-C" },
+    { "serve-at", SETTING_ADDRESS, "127.0.0.1:0", .arg = "ADDRESS:PORT",
+      SETTING_TO(session, serve_at),
+      .help = "Loopback address of that page; with port 0, the system chooses the port" },
     { 0 },
 };
 

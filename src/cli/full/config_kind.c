@@ -151,21 +151,34 @@ done:
     return st;
 }
 
+/* What the units of both servers expect (packaging/systemd): the keys are credentials. */
+#define UNIT_FILES(home)                                                                   \
+    "-tls.key=/etc/sefl/keys/tls.key -sign_key=/etc/sefl/keys/sign.key tls.cert=" home     \
+    "/tls/cert.pem ca=" home "/ca tasks=" home "/tasks ledger=" home "/ledger state=" home \
+    "/state health "
+
 const config_kind config_kinds[] = {
     { "experiment", "experiment.yml", "an experiment, for 'sefl simulate' and 'sefl plan'",
       "name clients protection crypto rounds.count data.words -privacy.epsilon=0 -privacy.delta=0",
-      NULL, check_experiment },
+      NULL, NULL, check_experiment },
     { "aggregator", "aggregator.yml", "an aggregation server, for 'sefl aggregator'",
-      "task init vocab", aggregator_schema, check_aggregator },
-    { "csp", "csp.yml", "a cryptography service provider, for 'sefl csp'", "task", csp_schema,
-      check_csp },
-    { "client", "client.yml", "a client of a federation, for 'sefl client'", "", client_schema,
-      check_client },
-    { "policy", "policy.yml", POLICY_ABOUT, POLICY_CAUTIOUS, policy_schema, check_policy },
+      "task init vocab",
+      UNIT_FILES("/var/lib/sefl-aggregator") "tls.peers=/var/lib/sefl-aggregator/ca/ca.pem "
+                                             "tls.csp_peers=/etc/sefl/csp-ca.pem "
+                                             "models=/var/lib/sefl-aggregator/models",
+      aggregator_schema, check_aggregator },
+    { "csp", "csp.yml", "a cryptography service provider, for 'sefl csp'", "task",
+      UNIT_FILES(
+          "/var/lib/sefl-csp") "tls.peers=/etc/sefl/aggregator-ca.pem "
+                               "key=/var/lib/sefl-csp/key.key -key_lock=/etc/sefl/keys/key.lock",
+      csp_schema, check_csp },
+    { "client", "client.yml", "a client of a federation, for 'sefl client'", "", NULL,
+      client_schema, check_client },
+    { "policy", "policy.yml", POLICY_ABOUT, POLICY_CAUTIOUS, NULL, policy_schema, check_policy },
     { "task", "task.yml", "a task, for 'sefl task new --set' and 'sefl provision --set'",
       "population=hospital-notes rounds.enrolled=100 -model.vocab=10000 -vocab.sha256=" SOME_HASH
       " -init.sha256=" SOME_HASH,
-      task_schema, check_task },
+      NULL, task_schema, check_task },
     { 0 },
 };
 
@@ -259,9 +272,12 @@ sefl_status config_kind_check(const config_kind *k, const settings *s, const cha
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-sefl_status config_kind_write(sefl_buf *out, const config_kind *k)
+sefl_status config_kind_write(sefl_buf *out, const config_kind *k, bool unit)
 {
-    SEFL_PASS(example_write(out, k->file, k->about, config_kind_schema(k), k->active));
+    SEFL_NEED(!unit || k->unit, SEFL_EINVAL,
+              "no systemd unit reads %s: --unit is for the kinds aggregator and csp", k->file);
+    SEFL_PASS(
+        example_write(out, k->file, k->about, config_kind_schema(k), unit ? k->unit : k->active));
     if (k->check == check_experiment)
         SEFL_PASS(wr_fmt(out, "\n# A list of values gives one run per value; two lists give every "
                               "combination\n#sweep.training.lr: [5, 10, 20]\n"));

@@ -3,7 +3,7 @@
  *     const config_kind *k = config_kind_of("fed/csp/csp.yml");  // or config_kind_find("csp")
  *     SEFL_TRY(config_kind_read(k, &s, path));                   // checks each key with the schema
  *     SEFL_TRY(config_kind_check(k, &s, path));                  // checks them together
- *     SEFL_TRY(config_kind_write(&out, k));                      // a new file with every key
+ *     SEFL_TRY(config_kind_write(&out, k, false));               // a new file with every key
  *
  * Threads: any; the kinds are constants.   Secrets: none. */
 #ifndef CLI_FULL_CONFIG_KIND_H
@@ -17,6 +17,7 @@ typedef struct config_kind {
     const char *file;   /* usual file name: "aggregator.yml" */
     const char *about;  /* description in one line */
     const char *active; /* keys that a new file sets, besides those without a default (example.h) */
+    const char *unit;   /* the same for a file that the systemd unit reads; NULL: it reads none */
     const setting_def *schema;               /* NULL: experiment_schema() */
     sefl_status (*check)(const settings *s); /* checks rules across keys, as the role does */
 } config_kind;
@@ -52,6 +53,8 @@ sefl_status config_kind_read(const config_kind *k, settings *s, const char *path
 sefl_status config_kind_check(const config_kind *k, const settings *s,
                               const char *path) SEFL_MUST_CHECK;
 
-sefl_status config_kind_write(sefl_buf *out, const config_kind *k) SEFL_MUST_CHECK;
+/* unit: the file is for the systemd unit, which passes the keys as options. SEFL_EINVAL if the kind
+ * has no unit. */
+sefl_status config_kind_write(sefl_buf *out, const config_kind *k, bool unit) SEFL_MUST_CHECK;
 
 #endif

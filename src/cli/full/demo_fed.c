@@ -171,8 +171,9 @@ static void tell_made(const fed_demo *s)
 static sefl_status run_demo(fed_demo *s)
 {
     const demo *d = s->d;
-    SEFL_PASS(fed_run_open(&s->run,
-                           &(fed_run_config){ .out = d->out, .kind = "demo", .quiet = d->json }));
+    SEFL_PASS(fed_run_open(
+        &s->run,
+        &(fed_run_config){ .out = d->out, .kind = "demo", .quiet = d->json, .page = d->open }));
     s->run.clients = d->clients, s->run.rounds = d->rounds, s->run.deadline_ms = deadline_ms(d);
     s->run.step = lose_and_return, s->run.step_ctx = s;
     fed_run_talk(&s->run, "sefl demo: a whole federation on this machine, in %s\n", s->run.at.root);

@@ -28,6 +28,7 @@ typedef struct demo {
     uint32_t words;     /* tokens per client */
     uint32_t values;    /* sum: numbers in each vector */
     bool sum;           /* runs demo_sum.h instead */
+    bool open;          /* AS serves its web page, and the demo prints where */
     bool json;          /* prints one object instead of progress and a table */
 } demo;
 

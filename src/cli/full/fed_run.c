@@ -23,7 +23,8 @@
 #include <unistd.h>
 
 enum { POLL_MS = 25, READY_S = 60, GRACE_MS = 15000 };
-#define METRICS "federation/aggregator/state/metrics.jsonl"
+#define LINGER_PAGE "10" /* seconds: time to look at the finished run */
+#define METRICS     "federation/aggregator/state/metrics.jsonl"
 
 void fed_run_talk(const fed_run *f, const char *fmt, ...)
 {
@@ -90,7 +91,7 @@ static sefl_status remove_old(fed_run *f, const fed_run_config *c)
 sefl_status fed_run_open(fed_run *f, const fed_run_config *c)
 {
     char mark[256];
-    *f = (fed_run){ .quiet = c->quiet, .lock = -1, .began_ns = clock_now_ns() };
+    *f = (fed_run){ .quiet = c->quiet, .page = c->page, .lock = -1, .began_ns = clock_now_ns() };
     interrupt_catch();
     SEFL_PASS(sefl_at(dir_root(&f->at, c->out), "--out"));
     SEFL_PASS(make_folders(f->at.root));
@@ -165,6 +166,19 @@ sefl_status fed_run_start_client(fed_run *f, uint32_t i)
         (const char *[]){ "client", "--config", config, "--server", f->at_as, NULL });
 }
 
+/* Prints the address of AS's page, which has its token. To stderr: it is no result. */
+static sefl_status tell_page(fed_run *f)
+{
+    sefl_buf url = { 0 };
+    sefl_status st =
+        file_read(&url, dir_in(&f->at, "federation/aggregator/state/page.url"), PATH_MAX);
+    if (st == SEFL_OK)
+        fprintf(stderr, "page      open this address in a browser:\n          %.*s\n", (int)url.n,
+                (const char *)url.p);
+    buf_clear(&url);
+    return st;
+}
+
 sefl_status fed_run_start(fed_run *f)
 {
     char at_csp[64] = "";
@@ -176,7 +190,8 @@ sefl_status fed_run_start(fed_run *f)
     config = dir_in(&f->at, "federation/aggregator/aggregator.yml");
     SEFL_PASS(processes_start(&f->parties, "aggregator",
                               (const char *[]){ "aggregator", "--config", config, "--csp", at_csp,
-                                                "--linger", "3", NULL }));
+                                                "--linger", f->page ? LINGER_PAGE : "3",
+                                                f->page ? "--page" : NULL, "127.0.0.1:0", NULL }));
     SEFL_PASS(wait_ready(f, "aggregator", f->at_as));
     for (uint32_t i = 0; i < f->clients; i++)
         SEFL_PASS(fed_run_start_client(f, i));
@@ -184,7 +199,7 @@ sefl_status fed_run_start(fed_run *f)
                  "running   CSP, AS (%s) and %" PRIu32 " clients: %" PRIu32
                  " processes, mutual TLS 1.3\n\n",
                  f->at_as, f->clients, f->clients + 2);
-    return SEFL_OK;
+    return f->page ? tell_page(f) : SEFL_OK;
 }
 
 /* ---- rounds -------------------------------------------------------------------------------- */

@@ -31,13 +31,14 @@ typedef struct fed_run_config {
     const char *const *files; /* what an earlier run may have left in `out`, beside the list above;
                                  ends with NULL; may be NULL */
     bool quiet;               /* prints nothing */
+    bool page;                /* AS serves its web page; fed_run_start prints where */
 } fed_run_config;
 
 typedef struct fed_run {
     dir_tree at; /* the run's folder */
     uint32_t clients, rounds;
     uint64_t deadline_ms; /* of a round */
-    bool quiet;
+    bool quiet, page;
     meter line; /* progress line */
     uint64_t began_ns;
     char at_as[64]; /* host:port */

@@ -37,6 +37,7 @@ static void refused(void *ctx, const x509_peer *p)
 {
     agg_http *h = ctx; /* the server's context */
     atomic_fetch_add(&h->certificates[p->code], 1);
+    turnout_barred(h->turnout, p->fingerprint, x509_verdict_text(p->code));
     log_debug(h->log, "peer refused", lf_str("why", x509_verdict_text(p->code)),
               lf_str("name", p->name), lf_key("key", p->fingerprint));
 }
@@ -104,6 +105,8 @@ static sefl_status dial(void *ctx, unsigned slot, channel **out)
     pthread_mutex_unlock(&a->lock);
     SEFL_CHECK(welcome, SEFL_EAUTH, "CSP at %s:%u: %s", c->csp.host, c->csp.port, who.why);
 done:
+    if (slot == LANES_LINK)
+        agg_page_link(a, st == SEFL_OK, st == SEFL_OK ? "" : sefl_last_error());
     tls_close(t);
     tls_id_free(id);
     allowlist_free(g);
@@ -117,6 +120,8 @@ static void hang_up(void *ctx, unsigned slot)
     tls *t = a->stream[slot];
     a->stream[slot] = NULL;
     pthread_mutex_unlock(&a->lock);
+    if (t && slot == LANES_LINK)
+        agg_page_link(a, false, "");
     tls_close(t);
 }
 
@@ -138,7 +143,10 @@ static csp_dial dial_of(aggregator *a)
 static void changed(void *ctx)
 {
     aggregator *a = ctx;
-    agg_phase p = rounds_phase(a->rounds, NULL, NULL);
+    uint64_t round;
+    agg_phase p = rounds_phase(a->rounds, &round, NULL);
+    if (p == AGG_COLLECTING)
+        turnout_open(a->turnout, round);
     if (a->server && (p == AGG_COLLECTING || p == AGG_DONE))
         https_wake(a->server);
 }
@@ -146,8 +154,10 @@ static void changed(void *ctx)
 static void report(void *ctx, const rounds_report *r)
 {
     aggregator *a = ctx;
+    agg_monitor_round(&a->monitor, r);
     if (metrics_append(a->metrics, r, &a->task) != SEFL_OK)
         log_error(a->o.log, "metrics.jsonl not written", lf_str("why", sefl_last_error()));
+    turnout_close(a->turnout, r->round);
     if (a->o.round)
         a->o.round(a->o.ctx, r, a->task.rounds);
 }
@@ -233,6 +243,7 @@ static void look_at_certificate(aggregator *a)
     pthread_mutex_lock(&a->lock);
     int64_t ends = tls_id_expires(a->id);
     pthread_mutex_unlock(&a->lock);
+    atomic_store(&a->monitor.cert_ends, ends);
     (void)own_cert_look(&a->own, ends, (int64_t)(clock_ms(&a->wall) / 1000), a->o.log);
 }
 
@@ -263,6 +274,7 @@ static void look_at_round(aggregator *a)
 static void every_second(void *ctx)
 {
     aggregator *a = of_http(ctx);
+    audit_log_tick(a->audit);
     look_at_list(a);
     look_at_certificate(a);
     if (a->queue)
@@ -286,9 +298,16 @@ static sefl_status open_store(aggregator *a)
     const aggregator_settings *c = a->o.settings;
     SEFL_PASS(journal_open(&a->journal, c->state, "aggregator", a->task.id));
     SEFL_PASS(account_disk_open(&a->account, a->journal, c->ledger, &a->task));
+    SEFL_PASS(audit_log_open(
+        &a->audit, &(audit_log_config){
+                       .folder = c->state, .key = a->key, .clock = &a->wall, .log = a->o.log }));
+    audit_started(a->audit, "aggregator", &a->task);
     a->disk = (as_disk){ .j = a->journal, .coins = &a->coins };
-    a->store = as_disk_store(&a->disk);
-    return SEFL_OK;
+    a->audited = (audit_as){
+        .inner = as_disk_store(&a->disk), .log = a->audit, .account = a->account, .task = &a->task
+    };
+    a->store = audit_as_store(&a->audited);
+    return audit_log_sync(a->audit);
 }
 
 static sefl_status make_lanes(aggregator *a)
@@ -332,13 +351,15 @@ static sefl_status make_rounds(aggregator *a)
                     .ping_ms = c->link_silence_s < 30 ? 1000 * c->link_silence_s / 3 : 0 },
             .journal = a->journal,
             .releases = a->releases,
+            .audit = a->audit,
             .dial = dial_of(a),
             .lanes = a->lanes,
             .threads = c->threads,
             .ctx = a,
             .changed = changed,
             .report = report,
-            .answered = answered }));
+            .answered = answered,
+            .counted_out = agg_page_counted_out }));
     SEFL_PASS(ingest_new(&a->ingest, &(ingest_config){ .task = a->task.id,
                                                        .seal = a->task.seal,
                                                        .ahe = &a->task.ahe,
@@ -362,6 +383,7 @@ static sefl_status serve(aggregator *a)
                           .envelope = buf_span(&a->envelope),
                           .rounds = a->rounds,
                           .ingest = a->ingest,
+                          .turnout = a->turnout,
                           .vocab = a->files.vocab,
                           .init = a->files.init,
                           .wall = &a->wall,
@@ -369,6 +391,7 @@ static sefl_status serve(aggregator *a)
                           .ca = c->ca,
                           .key = a->key,
                           .listed = listed,
+                          .audit = a->audit,
                           .log = a->o.log };
     SEFL_PASS(buckets_new(&a->http.enrol_rate,
                           &(buckets_rule){ .burst = ENROL_BURST, .per_s = ENROL_RATE }));
@@ -403,8 +426,10 @@ static sefl_status begin(aggregator *a)
     SEFL_PASS(releases_new(
         &a->releases, &(releases_config){ .task = &a->task, .files = a->files, .pool = a->pool }));
     SEFL_PASS(open_store(a));
+    monitor_task(&a->monitor, a->account, &a->task);
     SEFL_PASS(make_lanes(a));
     SEFL_PASS(make_rounds(a));
+    SEFL_PASS(agg_page_task(a));
     return serve(a);
 }
 
@@ -435,17 +460,19 @@ void agg_task_end(aggregator *a)
         rounds_set_ingest(a->rounds, NULL);
     ingest_free(a->ingest);
     rounds_free(a->rounds);
+    agg_page_task_end(a);
     lanes_free(a->lanes);
     shares_pool_free(a->shares);
     releases_free(a->releases);
     account_close(a->account);
+    audit_end(a->audit);
     journal_close(a->journal);
     buckets_free(a->http.enrol_rate);
     buckets_free(a->http.enrol_origin);
     task_clear(&a->task);
     buf_clear(&a->envelope);
     a->server = NULL, a->ingest = NULL, a->rounds = NULL, a->lanes = NULL, a->shares = NULL;
-    a->releases = NULL, a->account = NULL, a->journal = NULL;
+    a->releases = NULL, a->account = NULL, a->journal = NULL, a->audit = NULL;
     a->http.enrol_rate = a->http.enrol_origin = NULL;
     a->has_task = false;
     a->withdrawn = false;
@@ -453,11 +480,9 @@ void agg_task_end(aggregator *a)
     pthread_mutex_unlock(&a->task_lock);
 }
 
-static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
+health_news agg_health(aggregator *a)
 {
-    aggregator *a = ctx;
     health_news n = { .role = "aggregator", .peer = "csp", .phase = HEALTH_NO_TASK };
-    pthread_mutex_lock(&a->task_lock);
     n.healthy = !a->rounds;
     if (a->rounds) {
         agg_phase phase = rounds_phase(a->rounds, &n.round, NULL);
@@ -466,10 +491,21 @@ static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
         n.peer_is_there = rounds_linked(a->rounds);
         n.healthy = n.peer_is_there || phase == AGG_DONE;
     }
+    return n;
+}
+
+static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
+{
+    aggregator *a = ctx;
+    pthread_mutex_lock(&a->task_lock);
+    const health_news n = agg_health(a);
     sefl_status st = health_write(body, status, &n);
     pthread_mutex_unlock(&a->task_lock);
     return st;
 }
+
+static const local_page pages[] = { { HTTP_HEALTH_PATH, "application/json", healthz },
+                                    { MONITOR_PATH, PROM_TYPE, agg_monitor_page } };
 
 static sefl_status open_task(aggregator *a)
 {
@@ -496,6 +532,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     SEFL_MAKE(aggregator, a, out);
     a->o = *o;
     a->wall = clock_wall(), a->mono = clock_monotonic();
+    monitor_init(&a->monitor, &a->wall);
     a->coins = o->coins ? *o->coins : coins_system();
     pthread_mutex_init(&a->lock, NULL);
     pthread_mutex_init(&a->tally_lock, NULL);
@@ -520,7 +557,8 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     }
     SEFL_TRY(pool_new(&a->pool, c->threads));
     SEFL_TRY(c->tasks ? open_queue(a) : open_task(a));
-    SEFL_TRY(health_start(&a->local, &c->health, healthz, a, o->log));
+    SEFL_TRY(health_start(&a->local, &c->health, pages, sizeof pages / sizeof *pages, a, o->log));
+    SEFL_TRY(agg_page_start(a));
     SEFL_HAND_OVER(out, a, aggregator_free);
 }
 
@@ -529,6 +567,7 @@ void aggregator_free(aggregator *a)
     if (!a)
         return;
     local_http_stop(a->local);
+    page_stop(a->page);
     agg_task_end(a);
     task_queue_free(a->queue);
     if (a->listener >= 0)
@@ -583,7 +622,12 @@ sefl_status agg_task_run(aggregator *a)
         log_warn(a->o.log, "no noise: this server learns the exact average of every round");
     if (atomic_load(&a->stop)) /* while the task began */
         rounds_stop(a->rounds);
+    agg_why why;
     sefl_status st = rounds_run(a->rounds);
+    if (st == SEFL_OK && rounds_over(a->rounds, &why)) {
+        audit_add(a->audit, "task_ended", lf_str("why", agg_why_text(why)));
+        st = audit_log_sign(a->audit);
+    }
     if (st == SEFL_OK)
         linger(a);
     return st;
@@ -628,6 +672,7 @@ void aggregator_reload(aggregator *a)
     tls_id *old = a->id;
     if (a->server)
         https_server_set_id(a->server, id);
+    page_set_id(a->page, id);
     a->id = id;
     pthread_mutex_unlock(&a->lock);
     pthread_mutex_unlock(&a->task_lock);

@@ -25,8 +25,8 @@
  * ends only after aggregator_stop.
  *
  * settings.c describes the settings; `sefl init aggregator.yml` writes a commented file.
- * state/counters.json counts every refusal by its reason (tally.h). state/metrics.jsonl gets one
- * line per round, with public numbers only.
+ * state/counters.json counts every refusal by its reason (tally.h), /metrics does so too
+ * (roles/monitor.h). state/metrics.jsonl gets one line per round, with public numbers only.
  *
  * The aggregator checks the trust list (roles/ca.h, trust/trust.h) every second: it disconnects a
  * revoked client and admits an enrolled one. Sites enrol at POST /v1/enroll (aggregator/enrol.c)
@@ -41,6 +41,7 @@
 #include "config/address.h"
 #include "config/settings.h"
 #include "net/https_server.h"
+#include "page/page.h"
 #include "protocol/task.h"
 #include "roles/aggregator/release.h"
 #include "roles/aggregator/waiting.h"
@@ -52,6 +53,8 @@ extern const setting_def aggregator_schema[];
  * given. */
 typedef struct aggregator_settings {
     host_port listen, csp, health; /* health.host "": no health page (roles/health.h) */
+    host_port page, page_tls;      /* host "": no page there (page/page.h) */
+    const char *page_viewers;
     const char *cert, *tls_key, *peers, *csp_peers;
     const char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers decides who connects */
     const char *sign_key, *task, *state, *ledger;
@@ -77,6 +80,7 @@ typedef struct aggregator_options {
     sefl_status (*bound)(void *ctx);
     /* Called after each round to print it; the task has `of` rounds; may be NULL. */
     void (*round)(void *ctx, const rounds_report *r, uint64_t of);
+    page_sampler *sample; /* generates the page's samples of text; NULL: none */
     /* Called about once a second while a round is open. If NULL, the log shows what it waits for
      * (waiting.h). */
     void (*waiting)(void *ctx, const waiting_view *v);

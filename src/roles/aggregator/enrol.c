@@ -25,9 +25,13 @@ static void refuse(https_request *r, agg_http_event e, unsigned status, const ch
     agg_http *h = r->server_ctx;
     const site *s = r->state;
     agg_http_count(r, e);
-    if ((s && s->counted) || https_may_log(r))
+    if ((s && s->counted) || https_may_log(r)) {
+        audit_refused(h->audit, lf_str("by", "aggregator"),
+                      lf_str("name", s ? s->q.claim.name : ""),
+                      lf_str("reason", agg_http_event_name(e)));
         log_warn(h->log, "enrolment refused", lf_str("reason", agg_http_event_name(e)),
                  lf_str("name", s ? s->q.claim.name : ""), lf_str("why", why));
+    }
     if (status == 503 || status == 429)
         agg_http_later(r, status, later);
     else
@@ -73,6 +77,8 @@ static void enrolled(https_request *r, const uint8_t approval[SIGN_BYTES])
         failed(r);
     } else {
         agg_http_count(r, AGG_HTTP_ENROLLED);
+        audit_add(h->audit, "enrolled", lf_str("name", s->q.claim.name),
+                  lf_key("client", s->q.claim.key));
         log_info(h->log, "site enrolled", lf_str("name", s->q.claim.name),
                  lf_key("key", s->q.claim.key));
         if (h->listed)

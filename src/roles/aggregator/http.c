@@ -122,10 +122,13 @@ static void get_model(https_request *r, const http_target *t)
     sefl_status st = rounds_model(h->rounds, t->round, t->call == HTTP_MODEL, path, hash);
     if (t->call == HTTP_MODEL)
         atomic_store(&h->model_ms, clock_ms(h->mono));
-    if (st == SEFL_OK)
-        answer_file(r, path, hash, OCTETS);
-    else
+    if (st != SEFL_OK) {
         answer_failed(r, st);
+        return;
+    }
+    if (t->call == HTTP_ROUND_MODEL)
+        turnout_fetched(h->turnout, t->round, r->peer.fingerprint, r->peer.name);
+    answer_file(r, path, hash, OCTETS);
 }
 
 /* The proof that the client's update was counted. */
@@ -219,6 +222,8 @@ static void log_reply(const https_request *r, const ingest_reply *reply)
         reply->end == INGEST_DISK)
         return;
     snprintf(reason, sizeof reason, "upload.%s", ingest_end_name(reply->end));
+    audit_refused(h->audit, lf_str("by", "aggregator"), lf_key("client", r->peer.fingerprint),
+                  lf_str("reason", reason));
     /* a round that needs fewer updates than there are clients always refuses some */
     if (reply->end == INGEST_LATE || reply->end == INGEST_FULL) {
         log_debug(h->log, "round has enough", lf_str("reason", reason),
@@ -228,12 +233,23 @@ static void log_reply(const https_request *r, const ingest_reply *reply)
     https_log_refused(r, "upload refused", reason, reply->text);
 }
 
+/* The path names the round. */
+static void note_turnout(const https_request *r, const ingest_reply *reply)
+{
+    const agg_http *h = r->server_ctx;
+    http_target t;
+    if (http_find(&t, r->method, r->path) == HTTP_FOUND && t.call == HTTP_UPDATE)
+        turnout_upload(h->turnout, t.round, r->peer.fingerprint, r->peer.name, reply->end,
+                       reply->text);
+}
+
 static void send_reply(https_request *r, ingest_reply *reply)
 {
     char headers[96];
     size_t n = 0;
     headers[0] = 0;
     log_reply(r, reply);
+    note_turnout(r, reply);
     if (reply->offset != UINT64_MAX)
         n += (size_t)snprintf(headers + n, sizeof headers - n, "%s: %" PRIu64 "\n",
                               http_field_name(HTTP_OFFSET_FIELD), reply->offset);
@@ -257,8 +273,11 @@ static sefl_status put_bytes(https_request *r, sefl_span bytes)
 static void put_end(https_request *r, sefl_status st)
 {
     ingest_reply reply;
-    if (st == SEFL_ECLOSED) /* disconnected: its part stays, drop counts it */
+    if (st == SEFL_ECLOSED) { /* disconnected: its part stays, drop counts it */
+        reply = (ingest_reply){ .end = INGEST_CUT, .text = "its upload broke off" };
+        note_turnout(r, &reply);
         return;
+    }
     upload_end(r->state, &reply);
     send_reply(r, &reply);
 }

@@ -17,6 +17,7 @@
 #include "protocol/http.h"
 #include "protocol/version.h"
 #include "roles/aggregator/rounds.h"
+#include "roles/aggregator/turnout.h"
 
 #include <stdatomic.h>
 
@@ -59,10 +60,12 @@ typedef struct agg_http {
     sefl_span envelope; /* the signed task */
     rounds *rounds;
     ingest *ingest;
+    turnout *turnout;         /* NULL: not recorded */
     const char *vocab, *init; /* files; vocab is NULL for an external model */
     const sefl_clock *wall, *mono;
     sefl_log *log;
-    const char *ca; /* the operator's folder (roles/ca.h); NULL: no enrolment */
+    audit_log *audit; /* NULL: none */
+    const char *ca;   /* the operator's folder (roles/ca.h); NULL: no enrolment */
     const sign_key *key;
     buckets *enrol_origin;     /* limits enrolment requests per address */
     buckets *enrol_rate;       /* limits complete enrolment requests in total */

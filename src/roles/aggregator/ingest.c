@@ -39,12 +39,13 @@ struct ingest {
     _Atomic uint64_t only; /* the round that uploads may be for */
     _Atomic uint64_t counts[INGEST_ENDS];
     _Atomic uint64_t bytes;
+    prom_histogram times;
 };
 
 struct upload {
     ingest *in;
     upload *next;
-    uint64_t round;
+    uint64_t round, began_ns;
     round_entry who;
     char name[65];
     pthread_mutex_t lock;
@@ -196,6 +197,21 @@ uint64_t ingest_count(const ingest *in, ingest_end e)
 uint64_t ingest_bytes(const ingest *in)
 {
     return atomic_load(&in->bytes);
+}
+
+uint64_t ingest_open(ingest *in)
+{
+    uint64_t n = 0;
+    pthread_mutex_lock(&in->live_lock);
+    for (const upload *u = in->live; u; u = u->next)
+        n++;
+    pthread_mutex_unlock(&in->live_lock);
+    return n;
+}
+
+const prom_histogram *ingest_times(const ingest *in)
+{
+    return &in->times;
 }
 
 /* Keeps what has arrived, so that the client can resume. */
@@ -474,6 +490,7 @@ void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply 
     }
     u->in = in;
     u->round = ask->round;
+    u->began_ns = clock_now_ns();
     u->reply.offset = UINT64_MAX;
     u->check.rule = &in->rule;
     u->who = who_asks(ask);
@@ -662,6 +679,7 @@ void upload_free(upload *u)
     pthread_mutex_unlock(&in->live_lock);
     if (!u->over)
         atomic_fetch_add(&in->counts[INGEST_CUT], 1);
+    prom_histogram_add(&in->times, clock_now_ns() - u->began_ns);
     close_spool(u);
     parts_end(&in->parts, u, u->stays);
     body_check_clear(&u->check);

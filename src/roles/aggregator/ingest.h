@@ -28,6 +28,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/prom.h"
 #include "crypto/seal/seal.h"
 #include "crypto/sign.h"
 #include "roles/aggregator/body.h"
@@ -142,5 +143,8 @@ void ingest_only_round(ingest *in, uint64_t round);
 uint64_t ingest_count(const ingest *in, ingest_end e);
 /* Returns the number of body bytes received since the start. */
 uint64_t ingest_bytes(const ingest *in);
+/* Returns the number of uploads in progress; and how long each took, from begin to its end. */
+uint64_t ingest_open(ingest *in);
+const prom_histogram *ingest_times(const ingest *in);
 
 #endif

@@ -5,8 +5,12 @@
 
 #include "net/local_http.h"
 #include "net/tls.h"
+#include "page/tail.h"
 #include "roles/aggregator/aggregator.h"
 #include "roles/aggregator/http.h"
+#include "roles/aggregator/turnout.h"
+#include "roles/audit/audit_stores.h"
+#include "roles/monitor.h"
 #include "roles/own_cert.h"
 #include "roles/task_queue.h"
 #include "store/disk/account_disk.h"
@@ -37,22 +41,31 @@ struct aggregator {
     journal *journal;
     account *account;
     as_disk disk;
-    as_store store;
+    audit_log *audit;
+    audit_as audited;
+    as_store store; /* over both */
     releases *releases;
     shares_pool *shares; /* these two: joint noise */
     sefl_rng shares_rng;
     lanes *lanes;
     rounds *rounds;
     ingest *ingest;
-    agg_http http; /* the context of the server's callbacks */
+    tail *tail;       /* follows `metrics`, for the page */
+    turnout *turnout; /* NULL: hidden sampling */
+    agg_http http;    /* the context of the server's callbacks */
     https_server *server;
     sefl_buf tally; /* as last written */
 
     local_http *local; /* NULL: none */
+    page *page;        /* NULL: none */
     int listener;      /* each server gets a copy */
     uint16_t port;
 
-    pthread_mutex_t lock; /* id, stream */
+    pthread_mutex_t lock; /* id, stream, and the next four, which agg_page.c uses */
+    uint64_t link_since;  /* when the link went up or down, seconds since 1970; 0: never up */
+    char link_error[160]; /* why the last dial failed; "": it did not */
+    uint64_t budget_at;   /* 1 + the last round when budget_left was computed; 0: never */
+    uint64_t budget_left; /* rounds that the target still allowed then */
     pthread_cond_t wake;
     tls_id *id;
     tls *stream[LANES_MAX + 1]; /* to CSP: the lanes, and the link */
@@ -65,6 +78,7 @@ struct aggregator {
     bool tally_failed;
     own_cert own; /* these two: the server's watcher has them */
     waiting waiting;
+    monitor monitor;
 };
 
 /* Serves a->task with a->files; agg_task_end clears both, even after a failure. */
@@ -77,6 +91,27 @@ sefl_status agg_task_run(aggregator *a) SEFL_MUST_CHECK;
 sefl_status agg_idle_begin(aggregator *a) SEFL_MUST_CHECK;
 /* Waits this long, or until aggregator_stop. */
 void agg_pause(aggregator *a, uint64_t ms);
+
+/* What /healthz shows. Hold task_lock. */
+health_news agg_health(aggregator *a);
+
+/* ---- monitor.c ------------------------------------------------------------------------------- */
+
+/* Adds a round that is over. */
+void agg_monitor_round(monitor *m, const rounds_report *r);
+/* A page of local_http.h; ctx is the aggregator. */
+sefl_status agg_monitor_page(void *ctx, sefl_buf *body, unsigned *status) SEFL_MUST_CHECK;
+/* ---- agg_page.c ------------------------------------------------------------------------------ */
+
+/* Starts the web page, if the settings want one. */
+sefl_status agg_page_start(aggregator *a) SEFL_MUST_CHECK;
+/* Begins and ends what the page keeps about a task; under task_lock. */
+sefl_status agg_page_task(aggregator *a) SEFL_MUST_CHECK;
+void agg_page_task_end(aggregator *a);
+/* The link to CSP went up or down, or could not be dialled (why is not empty). */
+void agg_page_link(aggregator *a, bool up, const char *why);
+/* A callback of rounds_config. */
+void agg_page_counted_out(void *ctx, uint64_t round, const uint8_t client[32], const char *why);
 
 /* ---- queue.c --------------------------------------------------------------------------------- */
 

@@ -134,6 +134,8 @@ typedef struct lane_host_config {
     uint64_t session; /* 0: lanes_session */
     void *ctx;
     void (*failed)(void *ctx); /* called after a failed check; may be NULL */
+    /* Called after each session: its bytes in both directions and its duration; may be NULL. */
+    void (*worked)(void *ctx, uint64_t bytes, uint64_t ns);
 } lane_host_config;
 
 typedef struct lane_host lane_host;

@@ -3,13 +3,9 @@
 #include "base/clock.h"
 #include "base/hex.h"
 #include "protocol/modes/mode.h"
-#include "sefl/sefl.h"
 
 #include <math.h>
 #include <stdio.h>
-
-#define WORD(x) #x
-#define TEXT(x) WORD(x)
 
 run_facts metrics_facts(const task *t)
 {
@@ -18,8 +14,7 @@ run_facts metrics_facts(const task *t)
     if (t->has_valid)
         hex_write(f.text, t->valid_hash, sizeof t->valid_hash);
     snprintf(f.name, sizeof f.name, "%s", t->name);
-    snprintf(f.version, sizeof f.version, "%s",
-             TEXT(SEFL_VERSION_MAJOR) "." TEXT(SEFL_VERSION_MINOR) "." TEXT(SEFL_VERSION_PATCH));
+    snprintf(f.version, sizeof f.version, "%s", METRICS_VERSION);
     snprintf(f.protection, sizeof f.protection, "sefl");
     snprintf(f.noise, sizeof f.noise, "%s", task_mode(t)->name);
     snprintf(f.z, sizeof f.z, "%s", task_mode(t)->noisy ? t->z : "0");

@@ -13,7 +13,14 @@
 #include "base/status.h"
 #include "protocol/task.h"
 #include "report/run_log.h"
+#include "sefl/sefl.h"
 #include "sum/round_report.h"
+
+#define METRICS_WORD(x) #x
+#define METRICS_TEXT(x) METRICS_WORD(x)
+#define METRICS_VERSION              \
+    METRICS_TEXT(SEFL_VERSION_MAJOR) \
+    "." METRICS_TEXT(SEFL_VERSION_MINOR) "." METRICS_TEXT(SEFL_VERSION_PATCH) /* of this program */
 
 /* Returns what the task and this program say about a run. The simulator uses it too. */
 run_facts metrics_facts(const task *t);

@@ -1,9 +1,11 @@
 #include "roles/aggregator/release.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "model/engine/engine.h"
 #include "protocol/task_model.h"
+#include "roles/aggregator/integers.h"
 #include "roles/aggregator/step.h"
 
 #include <dirent.h>
@@ -102,26 +104,39 @@ void releases_free(releases *r)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+static const char *const suffixes[] = { [RELEASE_MODEL] = ".safetensors",
+                                        [RELEASE_OPTIMISER] = ".optimiser",
+                                        [RELEASE_INTEGERS] = ".integers" };
+
+sefl_status release_file_path(char out[PATH_MAX], const char *models, uint64_t round,
+                              release_file what)
+{
+    return file_path(out, "%s/round-%" PRIu64 "%s", models, round, suffixes[what]);
+}
+
 sefl_status release_path(const releases *r, char out[PATH_MAX], uint64_t round)
 {
     if (round == 0)
         return file_path(out, "%s", r->c.files.init);
-    return file_path(out, "%s/round-%" PRIu64 ".safetensors", r->c.files.models, round);
+    return release_file_path(out, r->c.files.models, round, RELEASE_MODEL);
 }
 
 static sefl_status memory_path(const releases *r, char out[PATH_MAX], uint64_t round)
 {
-    return file_path(out, "%s/round-%" PRIu64 ".optimiser", r->c.files.models, round);
+    return release_file_path(out, r->c.files.models, round, RELEASE_OPTIMISER);
 }
 
-/* True if this is the name of a model or of an optimiser's state; returns its round. */
-static bool round_of(const char *name, uint64_t *round, bool *model)
+bool release_file_round(const char *name, uint64_t *round, release_file *what)
 {
     int end = 0;
     if (sscanf(name, "round-%" SCNu64 "%n", round, &end) != 1)
         return false;
-    *model = strcmp(name + end, ".safetensors") == 0;
-    return *model || strcmp(name + end, ".optimiser") == 0;
+    for (unsigned i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (strcmp(name + end, suffixes[i]) == 0) {
+            *what = (release_file)i;
+            return true;
+        }
+    return false;
 }
 
 static int by_round(const void *a, const void *b)
@@ -130,46 +145,80 @@ static int by_round(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Returns the first round whose model the settings keep; 0: all. A task with patience may end that
- * many rounds after its best model, which must stay too. */
-static sefl_status keep_from(const releases *r, DIR *d, uint64_t latest, uint64_t *out)
+/* What release_settle keeps. Integers are kept in blocks of `integers` rounds: those of the latest
+ * block and of the one before. start: the last models before each of the two blocks, from which
+ * `sefl verify` computes the next ones; 0: none. */
+typedef struct keeping {
+    uint64_t models;   /* the first round whose model the settings keep */
+    uint64_t integers; /* the same for integers; UINT64_MAX: none */
+    uint64_t start[2];
+} keeping;
+
+static void note_start(keeping *k, uint64_t round, uint64_t latest, uint64_t block)
+{
+    if (block == 0)
+        return;
+    const uint64_t border = latest / block * block;
+    if (round < border && round > k->start[1])
+        k->start[1] = round;
+    if (border >= block && round < border - block && round > k->start[0])
+        k->start[0] = round;
+}
+
+/* A task with patience may end that many rounds after its best model, which must stay too. */
+static sefl_status keep_from(const releases *r, DIR *d, uint64_t latest, keeping *out)
 {
     sefl_status st = SEFL_OK;
     uint64_t *rounds = NULL, round, keep = r->c.files.keep;
+    const uint64_t block = r->c.files.integers;
     size_t n = 0, room = 0;
-    bool model;
-    *out = 0;
+    release_file what;
+    if (block > 0)
+        out->integers = latest / block > 0 ? (latest / block - 1) * block : 0;
     if (keep > 0 && keep < r->c.task->patience + UINT64_C(1))
         keep = r->c.task->patience + UINT64_C(1);
-    for (struct dirent *e; keep > 0 && (e = readdir(d)) != NULL;) {
-        if (!round_of(e->d_name, &round, &model) || !model || round > latest)
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        if (!release_file_round(e->d_name, &round, &what) || what != RELEASE_MODEL ||
+            round > latest)
             continue;
+        note_start(out, round, latest, block);
         SEFL_TRY(sefl_room(&rounds, &room, n + 1, sizeof *rounds));
         rounds[n++] = round;
     }
     if (keep > 0 && n > keep) {
         qsort(rounds, n, sizeof *rounds, by_round);
-        *out = rounds[n - keep];
+        out->models = rounds[n - keep];
     }
 done:
     sefl_free(rounds);
     return st;
 }
 
+static bool is_kept(const releases *r, const keeping *k, uint64_t latest, uint64_t round,
+                    release_file what)
+{
+    if (what == RELEASE_INTEGERS)
+        return round > latest || round >= k->integers;
+    if (round >= latest || round == k->start[0] || round == k->start[1])
+        return true;
+    return what == RELEASE_MODEL &&
+           (round >= k->models || (r->c.files.every > 0 && round % r->c.files.every == 0));
+}
+
 void release_settle(const releases *r, uint64_t latest)
 {
     char path[PATH_MAX];
-    uint64_t from, round;
-    bool model;
+    uint64_t round;
+    release_file what;
+    keeping k = { .integers = UINT64_MAX };
     DIR *d = opendir(r->c.files.models);
     if (!d)
         return; /* the next release tries again */
-    if (keep_from(r, d, latest, &from) != SEFL_OK)
-        from = 0; /* deletes no model */
+    if (keep_from(r, d, latest, &k) != SEFL_OK)
+        k.models = k.integers = 0; /* deletes no model */
     rewinddir(d);
     for (struct dirent *e; (e = readdir(d)) != NULL;) {
-        if (!round_of(e->d_name, &round, &model) || round >= (model ? from : latest) ||
-            (model && r->c.files.every > 0 && round % r->c.files.every == 0))
+        if (!release_file_round(e->d_name, &round, &what) || is_kept(r, &k, latest, round, what))
             continue;
         if (snprintf(path, sizeof path, "%s/%s", r->c.files.models, e->d_name) < (int)sizeof path)
             unlink(path);
@@ -188,26 +237,41 @@ static sefl_status memory_of(const releases *r, step_state *s, uint64_t round)
     return step_read(s, path, r->c.task, round);
 }
 
-static sefl_status keep_memory(const releases *r, step_state *s, uint64_t round)
+static sefl_status keep_memory(const releases *r, step_state *s, uint64_t round,
+                               uint8_t hash[SHA256_BYTES])
 {
     char path[PATH_MAX];
     s->round = round;
     if (r->c.task->server == TASK_AVERAGE)
         return SEFL_OK;
     SEFL_PASS(memory_path(r, path, round));
-    return step_write(s, path);
+    SEFL_PASS(step_write(s, path));
+    return file_sha256(hash, NULL, path);
+}
+
+static sefl_status keep_integers(const releases *r, uint64_t round, const int64_t *w,
+                                 uint32_t clients, uint8_t hash[SHA256_BYTES])
+{
+    char path[PATH_MAX];
+    if (r->c.files.integers == 0)
+        return SEFL_OK;
+    SEFL_PASS(release_file_path(path, r->c.files.models, round, RELEASE_INTEGERS));
+    SEFL_PASS(integers_write(path, r->c.task, round, clients, w));
+    return file_sha256(hash, NULL, path);
 }
 
 /* SEFL_ERANGE: a model that must not be released. */
 static sefl_status validate(releases *r, const float *theta, release_made *out)
 {
     double mean = NAN;
+    uint64_t began = clock_now_ns();
     if (!r->judge)
         return SEFL_OK;
     SEFL_PASS(engine_theta(r->judge, theta));
     SEFL_PASS(sefl_at(
         engine_evaluate(r->judge, ENGINE_BASE, r->valid.token, r->valid.tokens, 0, &mean, NULL),
         "the new model on the validation text"));
+    out->eval_seconds = clock_since(began);
     SEFL_PASS(release_check_loss(mean));
     out->has_perplexity = true;
     out->perplexity = exp(mean);
@@ -258,7 +322,8 @@ sefl_status release_make(releases *r, const release_from *from, uint64_t round, 
         goto done;
     }
     SEFL_TRY(st);
-    SEFL_TRY(keep_memory(r, &s, round));
+    SEFL_TRY(keep_memory(r, &s, round, out->optimiser));
+    SEFL_TRY(keep_integers(r, round, w, clients, out->integers));
     SEFL_TRY(release_path(r, path, round));
     SEFL_TRY(task_model_write(path, t, theta, hash));
     SEFL_TRY(file_sha256(out->hash, &out->bytes, path));

@@ -2,6 +2,7 @@
  *
  *     models/round-N.safetensors   released by round N (safetensors, model/file/model_file.h)
  *     models/round-N.optimiser     state of the server's optimiser after round N (step.h)
+ *     models/round-N.integers      the integers that round N released (integers.h)
  *
  * Round N starts from the model of the latest round before it that was released, or from the task's
  * initial model, called round 0 here. A round that is skipped, or that the release check blocks
@@ -32,6 +33,8 @@ typedef struct release_files {
     const char *valid;  /* the public validation text that the task names; NULL if it names none */
     uint64_t keep;      /* number of latest models to keep; 0: all */
     uint64_t every;     /* also keeps older models whose round is a multiple of this; 0: none */
+    uint64_t integers;  /* number of latest rounds whose integers to keep, up to twice as many; 0:
+                           none */
 } release_files;
 
 typedef struct releases_config {
@@ -50,13 +53,20 @@ void releases_free(releases *r);
 
 /* Returns the path of the model that a round released; round 0: the initial model. */
 sefl_status release_path(const releases *r, char out[PATH_MAX], uint64_t round) SEFL_MUST_CHECK;
+/* The same for any of the three files of a round, in a folder of models. */
+typedef enum release_file { RELEASE_MODEL, RELEASE_OPTIMISER, RELEASE_INTEGERS } release_file;
+sefl_status release_file_path(char out[PATH_MAX], const char *models, uint64_t round,
+                              release_file what) SEFL_MUST_CHECK;
+/* True if this is the name of such a file; returns its round and which file it is. */
+bool release_file_round(const char *name, uint64_t *round, release_file *what);
 
 sefl_status release_make(releases *r, const release_from *from, uint64_t round, const int64_t *w,
                          uint32_t clients, release_made *out) SEFL_MUST_CHECK;
 /* `latest` is the round whose model the next round starts from. Deletes the optimiser files of
- * earlier rounds and the models that the settings do not keep, but never the latest model or a file
- * of a later round. A download in progress continues, since the server has the file open. The next
- * release and the next start retry any deletion that fails. */
+ * earlier rounds and the models and integers that the settings do not keep, but never the latest
+ * model or a file of a later round. It also keeps the model and the optimiser's state from which
+ * the kept integers continue. A download in progress continues, since the server has the file open.
+ * The next release and the next start retry any deletion that fails. */
 void release_settle(const releases *r, uint64_t latest);
 
 #endif

@@ -33,12 +33,19 @@ static bool admission_has_body(void *ctx, const round_entry *m)
     return before || collect_has_body(r->collect, m);
 }
 
+static void audit_upload(rounds *r, uint64_t round, const round_entry *m)
+{
+    audit_add(r->c.audit, "upload", lf_u64("round", round), lf_key("client", m->client),
+              lf_key("body", m->body));
+}
+
 /* The update is acknowledged: from here on it counts. If the list cannot grow (memory), freeze
  * computes the sum from the journal. */
 static void admission_took(void *ctx, uint64_t round, const round_entry *m, body_room *body)
 {
     rounds *r = ctx;
     uint32_t given, summed;
+    audit_upload(r, round, m);
     if (collect_add(r->collect, round, m, false, body) != SEFL_OK)
         log_error(r->c.as.log, "update not queued", lf_str("why", sefl_last_error()));
     collect_counts(r->collect, &given, &summed);
@@ -147,10 +154,18 @@ done:
     return st;
 }
 
+/* A crash may have lost the latest entries about uploads: the log gets those of the round again. */
 static sefl_status restore_uploads(void *ctx, uint64_t round, uint32_t *clients)
 {
     rounds *r = ctx;
+    round_entry *set = NULL;
+    uint32_t n = 0;
     sefl_status st = journal_update_count(r->c.journal, round, clients);
+    if (st == SEFL_OK)
+        st = rounds_uploads(r, round, NULL, &set, &n);
+    for (uint32_t i = 0; st == SEFL_OK && i < n; i++)
+        audit_upload(r, round, &set[i]);
+    sefl_free(set);
     return st == SEFL_OK ? refill(r, round) : st;
 }
 
@@ -203,12 +218,16 @@ static void upload_refused(void *ctx, uint64_t round, const char *when, const he
 {
     rounds *r = ctx;
     journal_update u;
+    audit_refused(r->c.audit, lf_str("by", "csp"), lf_u64("round", round), lf_key("client", client),
+                  lf_str("reason", head_reason_text(why->reason)), lf_str("at", when));
     if (named) {
         bool known = journal_update_get(r->c.journal, round, client, &u) == SEFL_OK;
         log_warn(r->c.as.log, "CSP refuses a client's head", lf_u64("round", round),
                  lf_str("at", when), lf_key("key", client), lf_str("name", known ? u.name : ""),
                  lf_str("why", head_reason_text(why->reason)));
     }
+    if (r->c.counted_out)
+        r->c.counted_out(r->c.ctx, round, client, head_reason_text(why->reason));
     if (why->reason == HEAD_VOUCHER && upload_key_forget(r->c.journal, client) != SEFL_OK)
         log_error(r->c.as.log, "voucher not deleted", lf_str("why", sefl_last_error()));
 }
@@ -259,7 +278,17 @@ static const as_uploads uploads = { .accept = accept_uploads,
 static sefl_status make_release(void *ctx, const release_from *from, uint64_t round,
                                 const int64_t *w, uint32_t clients, release_made *out)
 {
-    return release_make(((rounds *)ctx)->c.releases, from, round, w, clients, out);
+    static const uint8_t none[SHA256_BYTES];
+    rounds *r = ctx;
+    SEFL_PASS(release_make(r->c.releases, from, round, w, clients, out));
+    if (out->blocked)
+        return SEFL_OK; /* the driver stores why */
+    audit_add(
+        r->c.audit, "released", lf_u64("round", round), lf_u64("from", from->round),
+        lf_key("from_model", from->hash), lf_key("model", out->hash),
+        lf_if(memcmp(out->integers, none, sizeof none) != 0, lf_key("integers", out->integers)),
+        lf_if(memcmp(out->optimiser, none, sizeof none) != 0, lf_key("optimiser", out->optimiser)));
+    return audit_log_sync(r->c.audit);
 }
 
 static void settle_models(void *ctx, uint64_t latest)
@@ -552,6 +581,14 @@ sefl_status rounds_model(rounds *r, uint64_t round, bool latest, char path[PATH_
     return SEFL_OK;
 }
 
+uint64_t rounds_released(rounds *r)
+{
+    pthread_mutex_lock(r->lock);
+    const uint64_t round = as_rounds_model(r->driver).round;
+    pthread_mutex_unlock(r->lock);
+    return round;
+}
+
 /* Returns the current state of the machine. */
 static agg_memory memory_of(rounds *r)
 {
@@ -585,6 +622,7 @@ bool rounds_waiting(rounds *r, waiting_view *out)
                            .needed = t->threshold,
                            .enough = t->enough,
                            .extensions = m.extensions,
+                           .deadline_ms = m.deadline_ms,
                            .left_ms = m.deadline_ms > now ? m.deadline_ms - now : 0,
                            .linked = linked };
     return m.phase == AGG_COLLECTING;

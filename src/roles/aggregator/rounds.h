@@ -18,6 +18,7 @@
 #include "roles/aggregator/lanes.h"
 #include "roles/aggregator/release.h"
 #include "roles/aggregator/waiting.h"
+#include "roles/audit/audit_log.h"
 #include "sum/as_rounds.h"
 
 typedef struct rounds rounds;
@@ -26,6 +27,7 @@ typedef struct rounds_config {
     as_rounds_config as; /* for the driver; rounds_new sets its ctx, ports and callbacks */
     journal *journal;    /* the journal under as.store */
     releases *releases;
+    audit_log *audit; /* NULL: none */
     csp_dial dial;
     lanes *lanes;     /* for joint noise, bound to each new link; NULL: no noise shares */
     unsigned threads; /* number of threads for the running sum */
@@ -33,6 +35,8 @@ typedef struct rounds_config {
     void (*changed)(void *ctx);                        /* the result of rounds_news has changed */
     void (*report)(void *ctx, const rounds_report *r); /* a round is over */
     void (*answered)(void *ctx);                       /* CSP has answered a request */
+    /* CSP's verdict counts this client out of the round; may be NULL. */
+    void (*counted_out)(void *ctx, uint64_t round, const uint8_t client[32], const char *why);
 } rounds_config;
 
 /* Continues from the journal's state; adds the open round's uploads to the running sum. */
@@ -85,9 +89,19 @@ sefl_status rounds_counted(rounds *r, uint64_t round, const uint8_t client[32],
 sefl_status rounds_model(rounds *r, uint64_t round, bool latest, char path[PATH_MAX],
                          uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
 
+/* Returns the round that released the latest model; 0: none did. */
+uint64_t rounds_released(rounds *r);
+
 agg_phase rounds_phase(rounds *r, uint64_t *round, uint32_t *clients);
 /* Describes the open round; false if no round is open. */
 bool rounds_waiting(rounds *r, waiting_view *out);
+/* The lengths of AS's queues. */
+typedef struct rounds_queues {
+    uint64_t requests;          /* for CSP, not sent yet */
+    uint64_t unsummed;          /* updates that are not in the running sum yet */
+    uint64_t rooms, rooms_most; /* places for updates in memory: in use, all */
+} rounds_queues;
+rounds_queues rounds_queues_of(rounds *r);
 /* True if CSP answered the last message or ping. */
 bool rounds_linked(rounds *r);
 bool rounds_over(rounds *r, agg_why *why);

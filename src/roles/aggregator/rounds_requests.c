@@ -25,6 +25,21 @@ static void free_request(csp_request *e)
     sefl_free(e);
 }
 
+rounds_queues rounds_queues_of(rounds *r)
+{
+    rounds_queues q = { 0 };
+    uint32_t given, summed;
+    pthread_mutex_lock(r->lock);
+    for (const csp_request *e = r->requests; e; e = e->next)
+        q.requests++;
+    pthread_mutex_unlock(r->lock);
+    collect_counts(r->collect, &given, &summed);
+    q.unsummed = given > summed ? given - summed : 0;
+    q.rooms_most = r->body_pool ? body_pool_most(r->body_pool) : 0;
+    q.rooms = r->body_pool ? body_pool_taken(r->body_pool) : 0;
+    return q;
+}
+
 static void queue(rounds *r, csp_request *e)
 {
     pthread_mutex_lock(r->lock);

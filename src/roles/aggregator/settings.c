@@ -33,7 +33,10 @@ const setting_def aggregator_schema[] = {
       .help = "number of most recent models to keep" },
     { "models_every", SETTING_U64, "100", TO(files.every), .max = 1u << 30,
       .help = "keep one in this many older models; 1 keeps all, 0 keeps none" },
-    SERVER_PROCESS(aggregator_settings, "127.0.0.1:7010"),
+    { "integers_keep", SETTING_U64, "10", TO(files.integers), .max = 1u << 30,
+      .help = "number of most recent rounds whose released integers to keep for 'sefl verify', up "
+              "to twice as many; 0 keeps none" },
+    SERVER_PROCESS(aggregator_settings, "127.0.0.1:7010", "127.0.0.1:7020"),
     { "connections", SETTING_U64, "512", TO(limits.connections), .min = 1, .max = 65536,
       .help = "maximum number of client connections" },
     { "per_address", SETTING_U64, "128", TO(limits.per_address), .min = 1, .max = 65536,
@@ -86,6 +89,7 @@ sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s
         SEFL_NEED(c.files.init, SEFL_EINVAL, "%s: init is not set: `task` needs its initial model",
                   settings_origin(s, "task"));
     SEFL_PASS(health_check(&c.health, s));
+    SEFL_PASS(server_check_page(&c.page, &c.page_tls, s));
     if (c.limits.per_issuer == 0)
         c.limits.per_issuer = (c.limits.connections + 3) / 4;
     *out = c;

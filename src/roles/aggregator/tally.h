@@ -3,9 +3,10 @@
  *     {"connections":812, ... ,"certificate.revoked":2, ... ,"upload.taken":40, ...}
  *
  * It counts refused connections (https_server.h), certificates (certificate.*), requests (http.h)
- * and uploads (upload.*: ingest.h), each by its reason. Counts start with the process, and no count
- * concerns a single client. AS rewrites the file about once a second after a change, and at the
- * end. Nothing depends on the file. Threads: one owner.   Secrets: none. */
+ * and uploads (upload.*: ingest.h), each by its reason. Counts start with the task, and no count
+ * concerns a single client; /metrics shows the same counts (roles/monitor.h). AS rewrites the file
+ * about once a second after a change, and at the end. Nothing depends on the file.
+ * Threads: one owner.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_TALLY_H
 #define ROLES_AGGREGATOR_TALLY_H
 

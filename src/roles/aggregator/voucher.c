@@ -7,7 +7,10 @@
 
 static void refuse(https_request *r, agg_http_event e, unsigned status, const char *why)
 {
+    const agg_http *h = r->server_ctx;
     agg_http_count(r, e);
+    audit_refused(h->audit, lf_str("by", "aggregator"), lf_key("client", r->peer.fingerprint),
+                  lf_str("reason", agg_http_event_name(e)));
     https_log_refused(r, "voucher refused", agg_http_event_name(e), why);
     if (status == 503)
         agg_http_later(r, status, "vouchers cannot be accepted now; try again later\n");
@@ -24,7 +27,9 @@ static void failed(https_request *r)
 
 static void vouched(https_request *r, const uint8_t sig[SIGN_BYTES])
 {
+    const agg_http *h = r->server_ctx;
     (void)sig;
+    audit_add(h->audit, "vouched", lf_key("client", r->peer.fingerprint));
     agg_http_count(r, AGG_HTTP_VOUCHED);
     https_answer_text(r, 200, "accepted");
 }

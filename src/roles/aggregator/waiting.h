@@ -19,12 +19,13 @@ enum { WAITING_EVERY_MS = 10000 };
 
 typedef struct waiting_view {
     uint64_t round, rounds;
-    uint32_t arrived;    /* updates */
-    uint32_t needed;     /* the task's threshold: with fewer, the round is skipped */
-    uint32_t enough;     /* the round closes at once with this many; 0: only at its deadline */
-    uint32_t extensions; /* how often the deadline was extended */
-    uint64_t left_ms;    /* until the deadline */
-    bool linked;         /* CSP is connected */
+    uint32_t arrived;     /* updates */
+    uint32_t needed;      /* the task's threshold: with fewer, the round is skipped */
+    uint32_t enough;      /* the round closes at once with this many; 0: only at its deadline */
+    uint32_t extensions;  /* how often the deadline was extended */
+    uint64_t deadline_ms; /* wall clock */
+    uint64_t left_ms;     /* until the deadline */
+    bool linked;          /* CSP is connected */
 } waiting_view;
 
 typedef struct waiting { /* initialise with zeros */

@@ -237,3 +237,25 @@ done:
     buf_clear(&b);
     return st;
 }
+
+sefl_status receipts_next(rd *r, sefl_span *envelope, bool *more)
+{
+    uint32_t n;
+    uint8_t hash[SHA256_BYTES];
+    const uint8_t *from = r->p;
+    sefl_span head, sum;
+    *more = false;
+    if (r->left < 4)
+        return SEFL_OK;
+    SEFL_PASS(rd_u32(r, &n));
+    SEFL_NEED(n <= RECEIPTS_ENVELOPE_MAX, SEFL_EPROTO, "it was changed: its length is %u", n);
+    if (r->left < RECEIPTS_TASK + 8 + n + sizeof hash)
+        return SEFL_OK;
+    SEFL_PASS(rd_view(r, &head, RECEIPTS_TASK + 8));
+    SEFL_PASS(rd_view(r, envelope, n));
+    sha256_of(hash, span_of(from, (size_t)(r->p - from)));
+    SEFL_PASS(rd_view(r, &sum, sizeof hash));
+    SEFL_NEED(memcmp(hash, sum.p, sizeof hash) == 0, SEFL_EPROTO, "it was changed");
+    *more = true;
+    return SEFL_OK;
+}

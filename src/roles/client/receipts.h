@@ -21,6 +21,7 @@
 
 #include "base/buf.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { RECEIPTS_TASK = 32, RECEIPTS_ENVELOPE_MAX = 4096 };
@@ -41,6 +42,9 @@ size_t receipts_count(const receipts *r);
  * (either may be NULL). */
 sefl_status receipts_at(const receipts *r, size_t i, uint8_t task[RECEIPTS_TASK], uint64_t *round,
                         sefl_buf *out) SEFL_MUST_CHECK;
+/* Reads the next record of such a file, without changing it; *more is false if it is cut short, or
+ * at the end. SEFL_EPROTO if it was changed. */
+sefl_status receipts_next(rd *r, sefl_span *envelope, bool *more) SEFL_MUST_CHECK;
 /* Appends the latest receipt for this round to out; SEFL_ENOTFOUND if there is none. */
 sefl_status receipts_find(const receipts *r, sefl_buf *out, const uint8_t task[RECEIPTS_TASK],
                           uint64_t round) SEFL_MUST_CHECK;

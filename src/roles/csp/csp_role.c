@@ -8,6 +8,7 @@
 #include "base/cond.h"
 #include "base/hex.h"
 #include "crypto/ahe/paillier.h"
+#include "protocol/http.h"
 #include "protocol/modes/mode.h"
 #include "roles/ca.h"
 #include "roles/csp/vouch.h"
@@ -73,6 +74,11 @@ done:
     trust_edit_end(&e);
     if (st == SEFL_OK || st == SEFL_EAUTH) /* any other failure is ours, and logged */
         counters_add(&r->counters, st == SEFL_OK ? COUNT_ENROLLED : COUNT_ENROL_TOKEN);
+    if (st == SEFL_OK)
+        audit_add(r->audit, "enrolled", lf_str("name", c->name), lf_key("client", c->key));
+    else if (st == SEFL_EAUTH)
+        audit_refused(r->audit, lf_str("by", "csp"), lf_str("name", c->name),
+                      lf_str("reason", "enrol.refused"));
     return st;
 }
 
@@ -134,7 +140,8 @@ static sefl_status make_lanes(csp_role *r)
                                                          .coins = &r->coins,
                                                          .log = r->o.log,
                                                          .ctx = r,
-                                                         .failed = check_failed });
+                                                         .failed = check_failed,
+                                                         .worked = csp_monitor_noise });
 }
 
 /* ---- vouchers ----------------------------------------------------------------------------
@@ -218,32 +225,42 @@ static bool member(void *ctx, const uint8_t client[32])
     return still;
 }
 
-static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
+sefl_status csp_health(csp_role *r, health_news *out)
 {
-    csp_role *r = ctx;
     journal_round last = { 0 };
     bool over = false;
-    sefl_status st = SEFL_OK;
     health_news n = { .role = "csp",
                       .peer = "aggregator",
                       .peer_is_there = !atomic_load(&r->served),
                       .healthy = true,
                       .phase = HEALTH_NO_TASK };
-    pthread_mutex_lock(&r->task_lock);
     if (r->csp) {
-        st = journal_round_last(r->journal, &last);
-        SEFL_TRY(st == SEFL_ENOTFOUND ? SEFL_OK : st);
+        sefl_status st = journal_round_last(r->journal, &last);
+        SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
         n.task = &r->task;
         n.round = last.round;
         n.phase = last.round == 0 ? "waiting" : csp_state_name(last.state);
         if (journal_fact_has(r->journal, 0, "over", &over) == SEFL_OK && over)
             n.phase = "done";
     }
-    st = health_write(body, status, &n);
-done:
+    *out = n;
+    return SEFL_OK;
+}
+
+static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
+{
+    csp_role *r = ctx;
+    health_news n;
+    pthread_mutex_lock(&r->task_lock);
+    sefl_status st = csp_health(r, &n);
+    if (st == SEFL_OK)
+        st = health_write(body, status, &n);
     pthread_mutex_unlock(&r->task_lock);
     return st;
 }
+
+static const local_page pages[] = { { HTTP_HEALTH_PATH, "application/json", healthz },
+                                    { MONITOR_PATH, PROM_TYPE, csp_monitor_page } };
 
 static bool goes_on(void *self, uint64_t done, uint64_t total)
 {
@@ -300,7 +317,8 @@ static sefl_status make_csp(csp_role *r)
     SEFL_PASS(journal_open(&r->journal, c->state, "csp", r->task.id));
     SEFL_PASS(account_disk_open(&r->account, r->journal, c->ledger, &r->task));
     SEFL_PASS(csp_disk_open(&r->disk, r->journal, r->account, &r->coins));
-    r->store = csp_disk_store(&r->disk);
+    SEFL_PASS(csp_audit_open(r));
+    monitor_task(&r->monitor, r->account, &r->task);
     SEFL_PASS(make_lanes(r));
     r->goes_on = (sefl_progress){ .report = goes_on, .self = r };
     SEFL_PASS(csp_new(&r->csp, &(csp_config){ .task = &r->task,
@@ -323,7 +341,8 @@ static sefl_status make_csp(csp_role *r)
                                               .shares = r->shares,
                                               .paired = r->lanes ? paired : NULL,
                                               .checks = r->lanes ? checks : NULL,
-                                              .lanes_ctx = r }));
+                                              .lanes_ctx = r,
+                                              .round_over = csp_monitor_round }));
     return csp_disk_bind_key(&r->disk, &r->task);
 }
 
@@ -342,10 +361,12 @@ void csp_task_close(csp_role *r)
     lane_host_free(r->lanes);
     shares_pool_free(r->shares);
     account_close(r->account);
+    audit_end(r->audit);
     journal_close(r->journal);
     task_clear(&r->task);
     buf_clear(&r->envelope);
     r->csp = NULL, r->lanes = NULL, r->shares = NULL, r->account = NULL, r->journal = NULL;
+    r->audit = NULL;
     r->round = 0;
     r->expire_ms = 0;
     r->swept = false;
@@ -364,6 +385,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     r->coins = o->coins ? *o->coins : coins_system();
     r->clock = clock_monotonic();
     r->wall = o->wall ? *o->wall : clock_wall();
+    monitor_init(&r->monitor, &r->wall);
     SEFL_TRY(tls_listen(&r->fd, c->listen.host, c->listen.port, &r->port));
     SEFL_TRY(handshakes_new(&r->handshakes, r->fd));
     if (o->bound)
@@ -372,7 +394,8 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     SEFL_TRY(read_identity(r));
     SEFL_TRY(pool_new(&r->pool, c->threads));
     SEFL_TRY(c->tasks ? csp_queue_open(r) : csp_task_open(r));
-    SEFL_TRY(health_start(&r->local, &c->health, healthz, r, o->log));
+    SEFL_TRY(health_start(&r->local, &c->health, pages, sizeof pages / sizeof *pages, r, o->log));
+    SEFL_TRY(csp_page_start(r));
     SEFL_HAND_OVER(out, r, csp_role_free);
 }
 
@@ -476,6 +499,7 @@ static void read_identity_again(csp_role *r)
     }
     tls_id_free(r->id);
     r->id = id;
+    page_set_id(r->page, id);
     log_info(r->o.log, "certificates reloaded");
 }
 
@@ -501,8 +525,10 @@ static void look_around(csp_role *r)
             end_stream(r);
         }
     }
+    atomic_store(&r->monitor.cert_ends, tls_id_expires(r->id));
     (void)own_cert_look(&r->own, tls_id_expires(r->id), (int64_t)(clock_ms(&r->wall) / 1000),
                         r->o.log);
+    audit_log_tick(r->audit);
     if (counters_write(&r->counters, r->counters_path) != SEFL_OK && !r->counters_failed) {
         r->counters_failed = true; /* logs it once */
         log_error(r->o.log, "counters.json not written", lf_str("why", sefl_last_error()));
@@ -649,6 +675,7 @@ void csp_role_free(csp_role *r)
     if (!r)
         return;
     local_http_stop(r->local);
+    page_stop(r->page);
     end_stream(r);
     csp_task_close(r);
     task_queue_free(r->queue);

@@ -12,7 +12,7 @@
  * an issuer in the trust list of `ca` or, if there is no list, from a CA in tls.peers. CSP checks
  * the list several times a second and disconnects an AS that was revoked. When AS forwards a site's
  * enrolment, CSP checks it against the list's tokens and adds the site to the list.
- * state/counters.json counts refusals (roles/counters.h).
+ * state/counters.json and /metrics count refusals (roles/counters.h, roles/monitor.h).
  *
  * A sealed task needs `ca`: CSP accepts vouchers and heads only from clients in its list and
  * clients whose CA the list trusts for clients. It repeats this check for each head. CSP checks the
@@ -49,6 +49,8 @@ extern const setting_def csp_schema[];
 /* The contents of csp.yml. The `settings` that filled it own the strings; NULL: not given. */
 typedef struct csp_settings {
     host_port listen, health; /* health.host "": no health page (roles/health.h) */
+    host_port page, page_tls; /* host "": no page there (page/page.h) */
+    const char *page_viewers;
     const char *cert, *tls_key, *peers;
     const char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers decides who connects */
     const char *sign_key, *task, *state, *ledger;

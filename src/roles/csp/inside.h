@@ -4,9 +4,12 @@
 
 #include "net/handshakes.h"
 #include "net/local_http.h"
+#include "page/page.h"
 #include "roles/aggregator/lanes.h"
+#include "roles/audit/audit_stores.h"
 #include "roles/counters.h"
 #include "roles/csp/csp_role.h"
+#include "roles/monitor.h"
 #include "roles/own_cert.h"
 #include "roles/task_queue.h"
 #include "store/disk/csp_disk.h"
@@ -14,6 +17,14 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
+
+/* What the page shows of the ledger, as it was when its file had this size. */
+typedef struct csp_budget {
+    uint64_t bytes; /* 0: not read yet */
+    uint8_t task[32];
+    uint64_t rounds, left; /* charged rounds of this task; rounds that its target still allows */
+    ledger_total spent;
+} csp_budget;
 
 struct csp_role {
     csp_role_options o;
@@ -32,7 +43,9 @@ struct csp_role {
     journal *journal;
     account *account;
     csp_disk disk;
-    csp_store store;
+    audit_log *audit;
+    audit_csp audited;
+    csp_store store;     /* over both */
     csp *csp;            /* NULL: no task now */
     shares_pool *shares; /* these three: joint noise */
     sefl_rng shares_rng;
@@ -42,6 +55,8 @@ struct csp_role {
     uint16_t port;
     handshakes *handshakes;
     local_http *local;         /* NULL: none */
+    page *page;                /* NULL: none */
+    csp_budget budget;         /* for the page; under task_lock */
     pthread_mutex_t list_lock; /* allowlist: changed by the owner's thread, read by the other */
     allowlist *allowlist;      /* NULL: no trust list */
     allowlist *young;          /* the serving thread's; NULL: no voucher yet */
@@ -49,6 +64,7 @@ struct csp_role {
     trust_watch list;
     counters counters;
     bool counters_failed;
+    monitor monitor;
     own_cert own;
     bool starved;       /* the last connection could not be accepted */
     uint64_t looked_ms; /* time of the last look_around */
@@ -80,6 +96,26 @@ void csp_task_close(csp_role *r);
 /* SEFL_EINVAL if CSP's key or its missing list of clients does not fit the task; ctx is the
  * csp_role. */
 sefl_status csp_task_fits(void *ctx, const task *t) SEFL_MUST_CHECK;
+
+/* What /healthz shows. Hold task_lock. */
+sefl_status csp_health(csp_role *r, health_news *out) SEFL_MUST_CHECK;
+
+/* ---- monitor.c ------------------------------------------------------------------------------- */
+
+/* For csp_config.round_over; ctx is the csp_role. */
+void csp_monitor_round(void *ctx, csp_round_state state, const csp_times *t);
+/* For lane_host_config.worked; ctx is the csp_role. */
+void csp_monitor_noise(void *ctx, uint64_t bytes, uint64_t ns);
+/* A page of local_http.h; ctx is the csp_role. */
+sefl_status csp_monitor_page(void *ctx, sefl_buf *body, unsigned *status) SEFL_MUST_CHECK;
+/* Starts the web page, if the settings want one (csp_page.c). */
+sefl_status csp_page_start(csp_role *r) SEFL_MUST_CHECK;
+
+/* ---- audit.c --------------------------------------------------------------------------------- */
+
+/* Opens the audit log and puts it before r->disk in r->store. The first entry has the state of the
+ * last round: csp_disk_open may have changed it. */
+sefl_status csp_audit_open(csp_role *r) SEFL_MUST_CHECK;
 
 /* ---- queue.c --------------------------------------------------------------------------------- */
 

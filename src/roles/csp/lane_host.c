@@ -258,7 +258,10 @@ static sefl_status session(lane_host *h, channel *ch, const uint8_t pair[LINK_PA
     st = coins_for(h->c.coins, &rng, "shares", h->sessions++, 0);
     pthread_mutex_unlock(&h->lock);
     SEFL_TRY(st);
+    const uint64_t began = clock_now_ns(), bytes = ch->sent + ch->received;
     st = shares_garble(&got, values, ch, &p, &rng);
+    if (h->c.worked)
+        h->c.worked(h->c.ctx, ch->sent + ch->received - bytes, clock_now_ns() - began);
     if (st == SEFL_ECRYPTO)
         note_failed(h);
     SEFL_TRY(st);

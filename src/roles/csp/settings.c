@@ -23,7 +23,7 @@ const setting_def csp_schema[] = {
       .help = "file with the passphrase of `key`; CSP asks for it if key_lock is empty too" },
     { "state", SETTING_PATH, NULL, TO(state), .example = "state", .arg = "FOLDER", .created = true,
       .help = "folder for the journal" },
-    SERVER_PROCESS(csp_settings, "127.0.0.1:7011"),
+    SERVER_PROCESS(csp_settings, "127.0.0.1:7011", "127.0.0.1:7021"),
     { "stay", SETTING_FLAG, "false", TO(stay),
       .help = "keep serving after `task` is over; with `tasks`, CSP always does" },
     { 0 },
@@ -39,6 +39,7 @@ sefl_status csp_settings_make(csp_settings *out, const settings *s)
               settings_origin(s, "passphrase_file"));
     SEFL_PASS(server_check_tasks(s));
     SEFL_PASS(health_check(&c.health, s));
+    SEFL_PASS(server_check_page(&c.page, &c.page_tls, s));
     *out = c;
     return SEFL_OK;
 }

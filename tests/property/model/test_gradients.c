@@ -214,7 +214,7 @@ static void test_float_is_double(void **state)
         size_t count = lm_count(t.m);
         const nn_real *grad = lm_grad(t.m);
         CHECK_OK(sefl_new(&want, count, sizeof *want));
-        snprintf(command, sizeof command, "%s --dump %zu", GRADIENTS_DOUBLE, which);
+        snprintf(command, sizeof command, "$SEFL_EMULATOR %s --dump %zu", GRADIENTS_DOUBLE, which);
         FILE *f = popen(command, "r");
         assert_non_null(f);
         assert_int_equal(fread(want, sizeof *want, count, f), count);

@@ -23,13 +23,24 @@ static sefl_status page(void *ctx, sefl_buf *body, unsigned *status)
     return wr_fmt(body, "{\"healthy\":true}\n");
 }
 
+static sefl_status text_page(void *ctx, sefl_buf *body, unsigned *status)
+{
+    (void)ctx, (void)status;
+    return wr_fmt(body, "a text\n");
+}
+
+static const local_page pages[] = {
+    { "/healthz", "application/json", page },
+    { "/text", "text/plain; version=0.0.4", text_page },
+};
+
 static local_http *start(pages_ctx *p)
 {
     local_http *h;
     *p = (pages_ctx){ .status = 200 };
     CHECK_OK(local_http_start(
-        &h, &(local_http_config){
-                .address = "127.0.0.1", .path = "/healthz", .make = page, .ctx = p }));
+        &h,
+        &(local_http_config){ .address = "127.0.0.1", .pages = pages, .pages_n = 2, .ctx = p }));
     return h;
 }
 
@@ -69,6 +80,10 @@ static void answers(void **state)
     assert_ptr_equal(strstr(got, "HTTP/1.1 200 "), got);
     assert_non_null(strstr(got, "application/json"));
     assert_non_null(strstr(got, "\r\n\r\n{\"healthy\":true}\n"));
+    got = say(h, "GET /text HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_ptr_equal(strstr(got, "HTTP/1.1 200 "), got);
+    assert_non_null(strstr(got, "Content-Type: text/plain; version=0.0.4\r\n"));
+    assert_non_null(strstr(got, "\r\n\r\na text\n"));
     p.status = 503;
     got = say(h, "GET /healthz?verbose HTTP/1.0\r\n\r\n"); /* 1.0, and a query that is ignored */
     assert_non_null(strstr(got, " 503 "));
@@ -143,8 +158,8 @@ static void this_machine_alone(void **state)
     local_http *h;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         CHECK_STATUS(local_http_start(&h, &(local_http_config){ .address = others[i],
-                                                                .path = "/healthz",
-                                                                .make = page,
+                                                                .pages = pages,
+                                                                .pages_n = 2,
                                                                 .ctx = &p }),
                      SEFL_EINVAL);
         assert_null(h);
@@ -154,8 +169,8 @@ static void this_machine_alone(void **state)
     CHECK_STATUS(
         local_http_start(&(local_http *){ NULL }, &(local_http_config){ .address = "127.0.0.1",
                                                                         .port = local_http_port(h),
-                                                                        .path = "/healthz",
-                                                                        .make = page }),
+                                                                        .pages = pages,
+                                                                        .pages_n = 2 }),
         SEFL_EIO); /* the port is in use */
     local_http_stop(h);
     local_http_stop(NULL);

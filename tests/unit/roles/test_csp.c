@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "csp_site.h"
 
+#include "roles/csp/inside.h"
+
 #include <math.h>
 
 /* Round 2 is signed, and its key there: the operator ends the task. */
@@ -95,6 +97,7 @@ static void keys_that_are_gone(void **state)
     s.run.c.strict = false; /* AS skips the round */
     CHECK_OK(as_run_until(&s.run, 2, AGG_COLLECTING));
     assert_true(file_exists(kem2));
+    assert_int_equal(s.role->monitor.rounds[MONITOR_SKIPPED], 1); /* for /metrics */
     csp_down(&s, true);
 
     journal *j; /* signed long ago */
@@ -110,6 +113,8 @@ static void keys_that_are_gone(void **state)
         usleep(10000);
     assert_false(file_exists(kem2));
     CHECK_OK(as_run_until(&s.run, 3, AGG_COLLECTING));
+    assert_int_equal(s.role->monitor.rounds[MONITOR_SKIPPED], 1);
+    assert_int_equal(s.role->monitor.rounds[MONITOR_REVEALED], 0);
     assert_int_equal(s.peer.skipped, 2);
     csp_down(&s, true);
     free(kem), free(kem2);

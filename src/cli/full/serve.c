@@ -1,0 +1,198 @@
+#include "cli/full/serve.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "cli/interrupt.h"
+#include "cli/sample.h"
+#include "page/page.h"
+#include "page/state.h"
+#include "report/report.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LOOK_MS = 100 };
+
+struct serve {
+    page *page;
+    pthread_mutex_t lock; /* the members below */
+    char folder[PATH_MAX];
+    tail *tail;
+    uint64_t round, done, total;
+    bool over;
+};
+
+/* ---- what the page shows --------------------------------------------------------------------- */
+
+static bool has_file(const serve *s, const char *name)
+{
+    char path[PATH_MAX];
+    return file_path(path, "%s/%s", s->folder, name) == SEFL_OK && file_exists(path);
+}
+
+static sefl_status state(void *ctx, sefl_buf *out)
+{
+    serve *s = ctx;
+    sefl_status st = SEFL_OK;
+    page_state p = page_state_none();
+    tail_view v;
+    pthread_mutex_lock(&s->lock);
+    SEFL_TRY(tail_look(s->tail, &v));
+    p.role = "simulation";
+    p.phase = s->over ? "done" : "training";
+    p.healthy = PAGE_YES;
+    p.round = s->over ? v.last.round : s->round;
+    if (!s->over && s->total > 0)
+        p.arrived = (double)s->done, p.most = (double)s->total;
+    page_state_tail(&p, &v);
+    if (s->over)
+        p.rounds_left = p.seconds_left = 0;
+    p.model = v.released > 0 && has_file(s, "model/last.safetensors");
+    p.report = v.totals.rounds > 0;
+    p.ledger = has_file(s, "ledger");
+    st = page_state_write(out, &p);
+done:
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+static sefl_status list_rounds(void *ctx, sefl_buf *out, uint64_t after)
+{
+    serve *s = ctx;
+    pthread_mutex_lock(&s->lock);
+    sefl_status st = tail_rounds(s->tail, out, after);
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+static sefl_status make_report(sefl_buf *out, const char *folder)
+{
+    sefl_status st = SEFL_OK;
+    report r = { 0 };
+    SEFL_TRY(report_open(&r, folder));
+    SEFL_TRY(report_html(out, &r, 1));
+done:
+    report_close(&r);
+    return st;
+}
+
+static sefl_status download(void *ctx, page_file *out, page_download what)
+{
+    static const char *const files[] = {
+        [PAGE_MODEL] = "model/last.safetensors", [PAGE_LEDGER] = "ledger"
+    };
+    serve *s = ctx;
+    char folder[PATH_MAX];
+    tail_view v;
+    pthread_mutex_lock(&s->lock);
+    sefl_status st = tail_look(s->tail, &v);
+    snprintf(folder, sizeof folder, "%s", s->folder);
+    pthread_mutex_unlock(&s->lock);
+    SEFL_PASS(st);
+    const char *slash = strrchr(folder, '/'), *name = slash ? slash + 1 : folder;
+    if (what == PAGE_REPORT) {
+        page_file_name(out, name, 0, ".html");
+        return make_report(&out->bytes, folder);
+    }
+    page_file_name(out, name, what == PAGE_MODEL ? v.released : 0,
+                   what == PAGE_MODEL ? ".safetensors" : ".ledger");
+    return file_path(out->path, "%s/%s", folder, files[what]);
+}
+
+static sefl_status newest_model(void *ctx, page_model *out)
+{
+    serve *s = ctx;
+    tail_view v;
+    pthread_mutex_lock(&s->lock);
+    sefl_status st = tail_look(s->tail, &v);
+    if (st == SEFL_OK && (v.released == 0 || !has_file(s, "vocab.txt")))
+        st = sefl_fail(SEFL_ENOTFOUND, "there is no model to sample from");
+    out->round = v.released;
+    if (st == SEFL_OK)
+        st = file_path(out->path, "%s/model/last.safetensors", s->folder);
+    if (st == SEFL_OK)
+        st = file_path(out->words, "%s/vocab.txt", s->folder);
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+/* ---- begin and end --------------------------------------------------------------------------- */
+
+static sefl_status use_folder(serve *s, const char *folder)
+{
+    sefl_status st = SEFL_OK;
+    char path[PATH_MAX];
+    tail *t = NULL;
+    SEFL_TRY(file_path(path, "%s/metrics.jsonl", folder));
+    SEFL_TRY(tail_new(&t, path));
+    pthread_mutex_lock(&s->lock);
+    tail *old = s->tail;
+    s->tail = t, t = old;
+    snprintf(s->folder, sizeof s->folder, "%s", folder);
+    s->round = s->done = s->total = 0;
+    pthread_mutex_unlock(&s->lock);
+done:
+    tail_free(t);
+    return st;
+}
+
+static sefl_status start(serve **out, const char *folder, const char *runs, const host_port *at)
+{
+    static const page_source source = {
+        .state = state, .rounds = list_rounds, .download = download, .model = newest_model
+    };
+    char path[PATH_MAX];
+    sefl_buf url = { 0 };
+    SEFL_MAKE(serve, s, out);
+    pthread_mutex_init(&s->lock, NULL);
+    SEFL_TRY(use_folder(s, folder));
+    SEFL_TRY(page_start(
+        &s->page,
+        &(page_config){
+            .local = *at, .folder = runs, .source = &source, .ctx = s, .sample = sample_file }));
+    SEFL_TRY(file_path(path, "%s/page.url", runs));
+    SEFL_TRY(file_read(&url, path, PATH_MAX));
+    fprintf(stderr, "page: %.*s", (int)url.n, (const char *)url.p);
+    *out = s, s = NULL;
+done:
+    buf_clear(&url);
+    serve_stop(s);
+    return st;
+}
+
+void serve_folder(serve **s, const char *folder, const char *runs, const host_port *at)
+{
+    sefl_status st = *s ? use_folder(*s, folder) : start(s, folder, runs, at);
+    if (st != SEFL_OK)
+        fprintf(stderr, "sefl simulate: no page: %s\n", sefl_last_error());
+}
+
+void serve_progress(serve *s, uint64_t round, uint64_t done, uint64_t total)
+{
+    pthread_mutex_lock(&s->lock);
+    s->round = round, s->done = done, s->total = total;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void serve_on(serve *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->over = true;
+    pthread_mutex_unlock(&s->lock);
+    fprintf(stderr, "the page stays open until you press Ctrl-C\n");
+    while (!interrupt_seen())
+        clock_pause_ms(LOOK_MS);
+}
+
+void serve_stop(serve *s)
+{
+    if (!s)
+        return;
+    page_stop(s->page);
+    tail_free(s->tail);
+    pthread_mutex_destroy(&s->lock);
+    sefl_free(s);
+}

@@ -1,0 +1,217 @@
+#include "page/state.h"
+
+#include "base/json.h"
+#include "sefl/sefl.h"
+
+#include <math.h>
+
+#define WORD(x) #x
+#define TEXT(x) WORD(x)
+
+page_state page_state_none(void)
+{
+    return (page_state){
+        .facts = run_facts_none(),
+        .need = NAN,
+        .arrived = NAN,
+        .most = NAN,
+        .asked = NAN,
+        .refused = NAN,
+        .late = NAN,
+        .opened_at = NAN,
+        .deadline_at = NAN,
+        .rounds_left = NAN,
+        .seconds_left = NAN,
+        .epsilon_server = NAN,
+        .epsilon_others = NAN,
+        .epsilon_target = NAN,
+        .delta = NAN,
+        .rounds_to_target = NAN,
+        .csp_since = NAN,
+        .rounds_ready = NAN,
+        .lanes = NAN,
+        .ledger_rounds = NAN,
+        .last = run_line_of(0),
+        .totals = run_totals_none(),
+    };
+}
+
+void page_state_tail(page_state *s, const tail_view *v)
+{
+    if (!s->facts.known)
+        s->facts = v->facts;
+    s->last = v->last;
+    s->totals = v->totals;
+    if (s->claimed == PAGE_UNKNOWN && s->facts.known)
+        s->claimed = page_yes(!isnan(s->facts.delta));
+    s->delta = s->facts.delta;
+    s->epsilon_server = v->last.epsilon_server;
+    s->epsilon_others = v->last.epsilon_others;
+    if (isnan(s->epsilon_target))
+        s->epsilon_target = v->last.epsilon_target;
+    s->rounds_left = s->facts.rounds - (double)v->last.round;
+    if (s->rounds_to_target < s->rounds_left)
+        s->rounds_left = s->rounds_to_target;
+    s->seconds_left = s->rounds_left * v->seconds_a_round;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void number(json *j, const char *key, double v)
+{
+    if (!isnan(v))
+        json_key(j, key), json_real(j, v);
+}
+
+static void text(json *j, const char *key, const char *s)
+{
+    if (s && *s)
+        json_key(j, key), json_str(j, s);
+}
+
+static void word(json *j, const char *key, page_known k)
+{
+    if (k != PAGE_UNKNOWN)
+        json_key(j, key), json_bool(j, k == PAGE_YES);
+}
+
+static void begin(json *j, const char *key)
+{
+    json_key(j, key), json_open(j, '{');
+}
+
+static void write_task(json *j, const page_state *s)
+{
+    const run_facts *f = &s->facts;
+    if (!f->known)
+        return;
+    begin(j, "task");
+    text(j, "id", f->task);
+    text(j, "name", f->name);
+    text(j, "noise", f->noise);
+    text(j, "z", f->z);
+    text(j, "unit", f->unit);
+    number(j, "rounds", f->rounds);
+    number(j, "enrolled", f->enrolled);
+    number(j, "need", s->need);
+    word(j, "hidden_sampling", s->hidden);
+    json_close(j, '}');
+}
+
+static void write_round(json *j, const page_state *s)
+{
+    if (s->round > 0) {
+        begin(j, "round");
+        json_key(j, "number"), json_u64(j, s->round);
+        number(j, "arrived", s->arrived);
+        number(j, "need", s->need);
+        number(j, "most", s->most);
+        number(j, "asked", s->asked);
+        number(j, "refused", s->refused);
+        number(j, "late", s->late);
+        number(j, "opened_at", s->opened_at);
+        number(j, "deadline_at", s->deadline_at);
+        json_close(j, '}');
+    }
+    if (!isnan(s->rounds_left)) {
+        begin(j, "end");
+        number(j, "rounds_left", s->rounds_left);
+        number(j, "seconds_left", s->seconds_left);
+        json_close(j, '}');
+    }
+}
+
+static void write_privacy(json *j, const page_state *s)
+{
+    if (s->claimed == PAGE_UNKNOWN)
+        return;
+    begin(j, "privacy");
+    word(j, "claimed", s->claimed);
+    if (s->claimed == PAGE_YES) {
+        number(j, "epsilon_server", s->epsilon_server);
+        number(j, "epsilon_others", s->epsilon_others);
+        number(j, "epsilon_target", s->epsilon_target);
+        number(j, "delta", s->delta);
+        number(j, "rounds_to_target", s->rounds_to_target);
+    }
+    json_close(j, '}');
+}
+
+static void write_servers(json *j, const page_state *s)
+{
+    if (s->csp != PAGE_UNKNOWN) {
+        begin(j, "csp");
+        word(j, "connected", s->csp);
+        number(j, "since", s->csp_since);
+        text(j, "last_error", s->csp_error);
+        json_close(j, '}');
+    }
+    if (s->making != PAGE_UNKNOWN) {
+        begin(j, "supply");
+        number(j, "rounds_ready", s->rounds_ready);
+        word(j, "making", s->making);
+        number(j, "lanes", s->lanes);
+        json_close(j, '}');
+    }
+    if (!isnan(s->ledger_rounds)) {
+        begin(j, "ledgers");
+        word(j, "agree", s->ledgers_agree);
+        number(j, "rounds", s->ledger_rounds);
+        text(j, "compared", s->ledgers_compared);
+        json_close(j, '}');
+    }
+}
+
+static void write_totals(json *j, const run_totals *t)
+{
+    if (t->rounds == 0)
+        return;
+    begin(j, "totals");
+    json_key(j, "rounds"), json_u64(j, t->rounds);
+    json_key(j, "released"), json_u64(j, t->released);
+    json_key(j, "skipped"), json_u64(j, t->skipped);
+    json_key(j, "blocked"), json_u64(j, t->blocked);
+    number(j, "seconds", t->all.seconds);
+    number(j, "up_bytes", t->all.up_bytes);
+    number(j, "down_bytes", t->all.down_bytes);
+    json_close(j, '}');
+}
+
+static void write_parts(json *j, const page_state *s)
+{
+    json_key(j, "downloads"), json_open(j, '[');
+    if (s->model)
+        json_str(j, "model");
+    if (s->report)
+        json_str(j, "report");
+    if (s->ledger)
+        json_str(j, "ledger");
+    json_close(j, ']');
+    json_key(j, "grid"), json_bool(j, s->grid);
+}
+
+sefl_status page_state_write(sefl_buf *out, const page_state *s)
+{
+    json j = json_into(out);
+    json_open(&j, '{');
+    text(&j, "role", s->role);
+    text(&j, "version",
+         TEXT(SEFL_VERSION_MAJOR) "." TEXT(SEFL_VERSION_MINOR) "." TEXT(SEFL_VERSION_PATCH));
+    text(&j, "phase", s->phase);
+    word(&j, "healthy", s->healthy);
+    word(&j, "paused", s->paused);
+    write_task(&j, s);
+    write_round(&j, s);
+    write_privacy(&j, s);
+    write_servers(&j, s);
+    write_totals(&j, &s->totals);
+    write_parts(&j, s);
+    json_close(&j, '}');
+    SEFL_PASS(json_end(&j));
+    if (s->last.round == 0)
+        return SEFL_OK;
+    out->n--; /* the last line is JSON already */
+    SEFL_PASS(wr_fmt(out, ",\"last\":"));
+    SEFL_PASS(run_line_write(out, &s->last, NULL));
+    return wr_u8(out, '}');
+}

@@ -1,0 +1,231 @@
+// What a state means, in sentences: what happens now, and what an operator should know about it.
+import { about, known, number, count, plural, seconds, left, clock, listed } from './format.js';
+
+export const ROLES = {
+    aggregator: 'Aggregation server',
+    csp: 'Cryptography service provider',
+    simulation: 'Simulation',
+};
+
+const roundOf = (st) => {
+    const n = st.round?.number ?? st.last?.round;
+    if (!known(n)) return 'The round';
+    return known(st.task?.rounds) ? `Round ${n} of ${count(st.task.rounds)}` : `Round ${n}`;
+};
+
+function collecting(st, now) {
+    const { arrived, need, deadline_at: until } = st.round || {};
+    let text = `${roundOf(st)} collects updates`;
+    if (known(arrived) && known(need))
+        text +=
+            arrived < need
+                ? `: ${count(arrived)} of at least ${count(need)} have arrived`
+                : `: ${count(arrived)} have arrived, at least ${count(need)} are needed`;
+    else if (known(arrived)) text += `: ${count(arrived)} have arrived`;
+    if (known(until)) text += until > now ? `, ${left(until - now)} left` : ', the deadline has passed';
+    return `${text}.`;
+}
+
+const phases = {
+    'no task': () => 'The server has no task and waits for one.',
+    starting: () => 'The server starts and connects to the other server.',
+    signing: (st) => `${roundOf(st)} begins: the two servers sign its header.`,
+    collecting,
+    freezing: (st) => `${roundOf(st)} closes: the servers agree on the updates that count.`,
+    opening: (st) => `${roundOf(st)} reveals the noisy sum of its updates.`,
+    releasing: (st) => `${roundOf(st)} releases the next model.`,
+    skipping: (st) => `${roundOf(st)} is skipped. Nothing of it is revealed or charged.`,
+    done: (st) =>
+        known(st.totals?.released)
+            ? `The task is over: it released ${plural(st.totals.released, 'model')} ` +
+              `in ${plural(st.totals.rounds, 'round')}.`
+            : 'The task is over.',
+    waiting: () => 'The server waits for the aggregation server.',
+    new: (st) => `${roundOf(st)} has not begun.`,
+    signed: (st) => `${roundOf(st)} runs: both servers have signed its header.`,
+    revealed: (st) => `${roundOf(st)} is charged, and its noisy sum is revealed to the aggregation server.`,
+    skipped: (st) => `${roundOf(st)} was skipped. Nothing of it was revealed or charged.`,
+};
+
+export function sentence(st, now) {
+    if (st.paused) return 'The task is paused: no round begins until the operator resumes it.';
+    if (phases[st.phase]) return phases[st.phase](st, now);
+    if (st.role === 'simulation') return `${roundOf(st)} runs.`;
+    return st.phase ? `${roundOf(st)}: ${st.phase}.` : 'The server does not say what it does now.';
+}
+
+const isOver = (st) => st.phase === 'done';
+// the rounds that the task plans beyond those that are over, whether or not the budget allows them
+const planned = (st) => {
+    const over = st.last?.round ?? st.totals?.rounds;
+    return known(st.task?.rounds) && known(over) ? st.task.rounds - over : st.end?.rounds_left;
+};
+
+// Everything that is not as it should be, worst first: [kind, what, what it means]
+export function problems(st, now) {
+    const out = [],
+        over = isOver(st);
+    if (st.ledgers?.agree === false)
+        out.push([
+            'bad',
+            'The two ledgers differ.',
+            'Stop the task and compare the ledgers of both servers before another round is charged.',
+        ]);
+    if (st.csp?.connected === false && !over)
+        out.push([
+            'bad',
+            `The other server is not connected${known(st.csp.since) ? ` since ${clock(st.csp.since, now)}` : ''}.`,
+            `No round begins or ends without it.${st.csp.last_error ? ` Last error: ${st.csp.last_error}` : ''}`,
+        ]);
+    else if (st.healthy === false)
+        out.push(['bad', 'The server reports that it is not healthy.', 'Its log says why.']);
+    if (st.last?.blocked)
+        out.push([
+            'bad',
+            `Round ${st.last.round} was blocked.`,
+            'Its sum failed the release check, so the model stays as it was. Three blocked rounds in a row end the task.',
+        ]);
+    if (st.last?.skipped)
+        out.push([
+            'weak',
+            `Round ${st.last.round} was skipped.`,
+            'Too few updates arrived. Ten skipped rounds in a row end the task.',
+        ]);
+    const { arrived, need, opened_at: from, deadline_at: until } = st.round || {};
+    if (
+        st.phase === 'collecting' &&
+        known(until) &&
+        known(from) &&
+        arrived < need &&
+        until - now < 0.25 * (until - from)
+    )
+        out.push([
+            'weak',
+            `${plural(need - arrived, 'more update')} must arrive ${until > now ? `within ${left(until - now)}` : 'now'}.`,
+            'Otherwise the server extends or skips the round.',
+        ]);
+    if (st.supply && st.supply.rounds_ready === 0 && st.supply.making === false && !over)
+        out.push([
+            'weak',
+            'No noise is ready.',
+            'The next round waits until the servers have made shares of its noise.',
+        ]);
+    const { rounds_to_target: enough } = st.privacy || {};
+    if (st.privacy?.claimed && known(enough) && enough < planned(st) && !over)
+        out.push([
+            'weak',
+            `The privacy budget ends ${plural(planned(st) - enough, 'round')} before the task does.`,
+            `After ${plural(enough, 'more round')} the servers end the task.`,
+        ]);
+    return out.sort((a, b) => (a[0] === b[0] ? 0 : a[0] === 'bad' ? -1 : 1));
+}
+
+export function stateTile(st, found) {
+    const bad = found.find((p) => p[0] === 'bad');
+    if (bad) return ['bad', 'Needs you', bad[1]];
+    if (st.paused) return ['weak', 'Paused', 'The operator paused the task.'];
+    if (found.length) return ['weak', 'Watch', found[0][1]];
+    if (isOver(st)) return ['good', 'Done', 'The task is over.'];
+    const why = [];
+    if (st.csp?.connected) why.push('both servers are connected');
+    if (st.ledgers?.agree) why.push('the ledgers agree');
+    if (known(st.supply?.rounds_ready) && st.supply.rounds_ready > 0)
+        why.push(`noise is ready for ${plural(st.supply.rounds_ready, 'round')}`);
+    const text = listed(why);
+    return ['good', 'Fine', text ? `${text[0].toUpperCase()}${text.slice(1)}.` : 'Nothing needs attention.'];
+}
+
+export function timeTile(st, now) {
+    const total = st.task?.rounds,
+        done = st.totals?.rounds ?? st.last?.round ?? (st.round?.number ?? 1) - 1;
+    const share = known(total) && total > 0 ? done / total : undefined;
+    if (isOver(st))
+        return [
+            '',
+            'None',
+            known(st.totals?.seconds)
+                ? `${plural(done, 'round')} took ${seconds(st.totals.seconds)}.`
+                : 'No round is left.',
+            1,
+        ];
+    const { rounds_left: rounds = known(total) ? total - done : undefined, seconds_left: secs } =
+        st.end || {};
+    const words = known(rounds) ? `${plural(rounds, 'round')} to go` : '';
+    if (!known(secs))
+        return known(rounds)
+            ? ['', plural(rounds, 'round'), known(total) ? `of ${count(total)} to go.` : 'to go.', share]
+            : ['', 'Not known yet', 'The first rounds tell.', share];
+    return [
+        '',
+        `About ${about(Math.max(1, secs))}`,
+        `${words ? `${words}; ` : ''}ends around ${clock(now + secs, now)}.`,
+        share,
+    ];
+}
+
+// True if the budget ends the task before its last round. (A task whose noise fits its budget ends at 100 %.)
+export const tooSoon = (st) => st.privacy?.rounds_to_target < planned(st) && !isOver(st);
+
+export function privacyTile(st) {
+    const p = st.privacy;
+    if (!p) return null;
+    if (!p.claimed) return ['weak', 'None claimed', 'The noise is too small for a guarantee.'];
+    const spent = Math.max(p.epsilon_server ?? 0, p.epsilon_others ?? 0);
+    const target = known(p.epsilon_target) ? ` of ${number(p.epsilon_target)}` : '';
+    const lasts = known(p.rounds_to_target) && !isOver(st);
+    return [
+        tooSoon(st) ? 'weak' : '',
+        [`ε\u00a0${number(spent)}`, target],
+        lasts
+            ? `The budget lasts for ${plural(p.rounds_to_target, 'more round')}.`
+            : 'Spent so far, at most.',
+        known(p.epsilon_target) ? spent / p.epsilon_target : undefined,
+    ];
+}
+
+export function budgetSentence(st) {
+    const enough = st.privacy.rounds_to_target,
+        rest = planned(st);
+    if (isOver(st)) return 'The task is over; no further round spends anything.';
+    if (!known(enough)) return 'No round begins that would pass the budget.';
+    const lasts = `At this pace the budget lasts for ${plural(enough, 'more round')}`;
+    if (!known(rest)) return `${lasts}.`;
+    if (!tooSoon(st)) return `${lasts}. The task has ${plural(rest, 'round')} to go, so the budget suffices.`;
+    return (
+        `${lasts}, and the task has ${plural(rest, 'round')} to go: ` +
+        `the servers will end it ${plural(rest - enough, 'round')} early.`
+    );
+}
+
+// Who is missing from the latest round. `people` are [name, kind, reason], the worst first; `counts` are those of the
+// grid; `expected` is the number of updates of a round that loses nobody, if the task has one.
+export function missingTile(st, people, counts = {}, expected) {
+    const l = st.last;
+    if (st.role === 'csp' || !l) return null;
+    const parts = ['dropped', 'late', 'refused']
+        .map((k) => [k, l[k] ?? counts[k]])
+        .filter(([, n]) => known(n));
+    if (!parts.length && !(known(expected) && known(l.clients)))
+        return st.task?.hidden_sampling ? ['', 'Not shown', 'This task hides who takes part.'] : null;
+    const lost = parts.reduce((t, [, n]) => t + n, 0);
+    const absent = known(expected) && known(l.clients) ? Math.max(0, expected - l.clients - lost) : 0;
+    const all = lost + absent;
+    if (!all)
+        return l.skipped
+            ? ['weak', 'Too few', `updates arrived in round ${l.round}, so it was skipped.`]
+            : [
+                  'good',
+                  'Nobody',
+                  `in round ${l.round}${known(l.clients) ? `, which has ${plural(l.clients, 'update')}` : ''}.`,
+              ];
+    const named = people
+        .slice(0, 3)
+        .map(([name, kind, reason]) => `${name} ${kind}${reason ? ` (${reason})` : ''}`);
+    const who = named.length
+        ? named
+        : parts.filter(([, n]) => n > 0).map(([name, n]) => `${count(n)} ${name}`);
+    if (named.length && lost > named.length) who.push(`${count(lost - named.length)} more`);
+    if (absent) who.push(`${count(absent)} did not take part`);
+    const of = known(l.clients) ? ` of ${count(l.clients + all)}` : '';
+    return ['weak', [count(all), of], `in round ${l.round}: ${listed(who)}.`];
+}

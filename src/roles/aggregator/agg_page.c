@@ -1,0 +1,284 @@
+/* What AS's page (page/page.h) shows. Its functions run on the page's threads. They hold task_lock
+ * only to copy: no upload and no round waits for it, only the begin and the end of a task. */
+#include "roles/aggregator/inside.h"
+
+#include "base/file.h"
+#include "page/state.h"
+#include "protocol/modes/mode.h"
+#include "report/report.h"
+#include "roles/aggregator/metrics.h"
+#include "roles/health.h"
+#include "sum/terms.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { REPORT_BYTES = 64 << 20 };
+
+/* ---- what the aggregator tells --------------------------------------------------------------- */
+
+void agg_page_link(aggregator *a, bool up, const char *why)
+{
+    pthread_mutex_lock(&a->lock);
+    if (up || !*why || a->link_since == 0)
+        a->link_since = clock_ms(&a->wall) / 1000;
+    if (up || *why)
+        snprintf(a->link_error, sizeof a->link_error, "%s", why);
+    pthread_mutex_unlock(&a->lock);
+}
+
+void agg_page_counted_out(void *ctx, uint64_t round, const uint8_t client[32], const char *why)
+{
+    turnout_counted_out(((aggregator *)ctx)->turnout, round, client, why);
+}
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+static void add_round(aggregator *a, page_state *s)
+{
+    journal_round row;
+    waiting_view v;
+    const bool open = rounds_waiting(a->rounds, &v);
+    if (v.round == 0)
+        return;
+    s->round = v.round;
+    s->arrived = v.arrived;
+    s->most = a->task.enough > 0 ? a->task.enough : a->task.clients_max;
+    if (open)
+        s->deadline_at = floor((double)v.deadline_ms / 1000);
+    if (journal_round_get(a->journal, v.round, &row) == SEFL_OK && row.opened_ms > 0)
+        s->opened_at = floor((double)row.opened_ms / 1000);
+    if (a->turnout) {
+        const turnout_counts c = turnout_now(a->turnout, v.round);
+        s->asked = c.asked, s->refused = c.refused, s->late = c.late;
+    }
+}
+
+static void add_servers(aggregator *a, page_state *s)
+{
+    s->csp = page_yes(rounds_linked(a->rounds));
+    pthread_mutex_lock(&a->lock);
+    if (a->link_since > 0)
+        s->csp_since = (double)a->link_since;
+    if (s->csp == PAGE_NO)
+        snprintf(s->csp_error, sizeof s->csp_error, "%s", a->link_error);
+    if (a->task.claim && a->budget_at > 0)
+        s->rounds_to_target = (double)a->budget_left;
+    pthread_mutex_unlock(&a->lock);
+    if (!a->shares)
+        return;
+    const uint64_t have = shares_pool_have(a->shares), one = a->task.values;
+    s->rounds_ready = one > 0 ? floor((double)have / (double)one) : 0;
+    s->lanes = a->o.settings->lanes;
+    s->making = page_yes(s->csp == PAGE_YES && have < 2 * one);
+}
+
+static void add_task(aggregator *a, page_state *s)
+{
+    const task *t = &a->task;
+    const agg_phase phase = rounds_phase(a->rounds, NULL, NULL);
+    s->phase = agg_phase_name(phase);
+    s->facts = metrics_facts(t);
+    s->facts.known = true;
+    s->hidden = page_yes(t->sampling == TASK_HIDDEN);
+    s->need = t->threshold;
+    s->claimed = page_yes(t->claim);
+    if (t->claim)
+        s->epsilon_target = t->epsilon;
+    add_round(a, s);
+    add_servers(a, s);
+    s->healthy = page_yes(s->csp == PAGE_YES || phase == AGG_DONE);
+}
+
+static sefl_status state(void *ctx, sefl_buf *out)
+{
+    aggregator *a = ctx;
+    page_state s = page_state_none();
+    tail_view v;
+    s.role = "aggregator", s.phase = HEALTH_NO_TASK, s.healthy = PAGE_YES;
+    pthread_mutex_lock(&a->task_lock);
+    if (a->rounds) {
+        (void)!tail_look(a->tail, &v); /* v has the lines before one that cannot be read */
+        add_task(a, &s);
+        page_state_tail(&s, &v);
+        s.model = rounds_released(a->rounds) > 0;
+        s.report = v.totals.rounds > 0;
+        s.ledger = true;
+        s.grid = a->turnout != NULL;
+        if (rounds_phase(a->rounds, NULL, NULL) == AGG_DONE)
+            s.rounds_left = s.seconds_left = 0;
+    }
+    sefl_status st = page_state_write(out, &s);
+    pthread_mutex_unlock(&a->task_lock);
+    return st;
+}
+
+static sefl_status no_task(void)
+{
+    return sefl_fail(SEFL_ENOTFOUND, "the server has no task now");
+}
+
+static sefl_status list_rounds(void *ctx, sefl_buf *out, uint64_t after)
+{
+    aggregator *a = ctx;
+    pthread_mutex_lock(&a->task_lock);
+    sefl_status st = a->tail ? tail_rounds(a->tail, out, after) : no_task();
+    pthread_mutex_unlock(&a->task_lock);
+    return st;
+}
+
+static sefl_status grid(void *ctx, sefl_buf *out, const page_grid_ask *ask)
+{
+    aggregator *a = ctx;
+    pthread_mutex_lock(&a->task_lock);
+    sefl_status st = no_task();
+    if (a->turnout)
+        st = turnout_grid(a->turnout, out, ask);
+    else if (a->rounds)
+        st = sefl_fail(SEFL_ENOTFOUND, "who takes part is not recorded: the sampling is hidden, or "
+                                       "the record cannot be read (see the server's log)");
+    pthread_mutex_unlock(&a->task_lock);
+    return st;
+}
+
+/* ---- downloads ------------------------------------------------------------------------------- */
+
+static sefl_status make_report(sefl_buf *out, const char *metrics)
+{
+    sefl_status st = SEFL_OK;
+    report r = { 0 };
+    uint64_t bytes;
+    int fd;
+    SEFL_PASS(file_open(&fd, &bytes, metrics, false));
+    close(fd);
+    SEFL_NEED(bytes <= REPORT_BYTES, SEFL_ENOTFOUND,
+              "this run is too long for a report on the page: use sefl report");
+    SEFL_TRY(report_open(&r, metrics));
+    SEFL_TRY(report_html(out, &r, 1));
+done:
+    report_close(&r);
+    return st;
+}
+
+static sefl_status download(void *ctx, page_file *out, page_download what)
+{
+    aggregator *a = ctx;
+    sefl_status st = SEFL_OK;
+    char metrics[PATH_MAX] = "";
+    uint64_t round = 0;
+    pthread_mutex_lock(&a->task_lock);
+    if (!a->rounds) {
+        st = no_task();
+    } else if (what == PAGE_MODEL) {
+        round = rounds_released(a->rounds);
+        st = round > 0 ? release_path(a->releases, out->path, round)
+                       : sefl_fail(SEFL_ENOTFOUND, "no model is released yet");
+        page_file_name(out, a->task.name, round, ".safetensors");
+    } else if (what == PAGE_LEDGER) {
+        st = file_path(out->path, "%s", a->o.settings->ledger);
+        page_file_name(out, a->task.name, 0, ".ledger");
+    } else {
+        st = file_path(metrics, "%s", a->metrics);
+        page_file_name(out, a->task.name, 0, ".html");
+    }
+    pthread_mutex_unlock(&a->task_lock);
+    return st == SEFL_OK && *metrics ? make_report(&out->bytes, metrics) : st;
+}
+
+static sefl_status newest_model(void *ctx, page_model *out)
+{
+    aggregator *a = ctx;
+    sefl_status st;
+    pthread_mutex_lock(&a->task_lock);
+    out->round = a->rounds ? rounds_released(a->rounds) : 0;
+    if (out->round == 0 || !a->files.vocab)
+        st = sefl_fail(SEFL_ENOTFOUND, "there is no model to sample from");
+    else
+        st = release_path(a->releases, out->path, out->round);
+    if (st == SEFL_OK)
+        st = file_path(out->words, "%s", a->files.vocab);
+    pthread_mutex_unlock(&a->task_lock);
+    return st;
+}
+
+/* ---- the projected end ----------------------------------------------------------------------- */
+
+/* Counts the rounds that the budget still allows, once after each round: the accountant may need
+ * some time. */
+static void watched(void *ctx)
+{
+    aggregator *a = ctx;
+    ledger *l = NULL;
+    ledger_terms terms = { 0 };
+    uint64_t most = 0, at = 0, left;
+    tail_view v;
+    pthread_mutex_lock(&a->task_lock);
+    if (a->rounds && a->task.claim && tail_look(a->tail, &v) == SEFL_OK) {
+        terms = terms_of_task(&a->task);
+        most = a->task.rounds;
+        at = v.last.round + 1;
+    }
+    pthread_mutex_unlock(&a->task_lock);
+    pthread_mutex_lock(&a->lock);
+    const bool done = a->budget_at == at;
+    pthread_mutex_unlock(&a->lock);
+    if (at == 0 || done || ledger_open_read(&l, a->o.settings->ledger) != SEFL_OK)
+        return;
+    if (ledger_rounds_left(l, &terms, most, &left) == SEFL_OK) {
+        pthread_mutex_lock(&a->lock);
+        a->budget_at = at;
+        a->budget_left = left;
+        pthread_mutex_unlock(&a->lock);
+    }
+    ledger_close(l);
+}
+
+/* ---- begin and end --------------------------------------------------------------------------- */
+
+static const page_source source = { .state = state,
+                                    .rounds = list_rounds,
+                                    .grid = grid,
+                                    .download = download,
+                                    .model = newest_model,
+                                    .watched = watched };
+
+sefl_status agg_page_start(aggregator *a)
+{
+    const aggregator_settings *c = a->o.settings;
+    return page_start(&a->page, &(page_config){ .local = c->page,
+                                                .tls = c->page_tls,
+                                                .viewers = c->page_viewers,
+                                                .id = a->id,
+                                                .folder = c->state,
+                                                .source = &source,
+                                                .ctx = a,
+                                                .sample = a->o.sample,
+                                                .log = a->o.log });
+}
+
+sefl_status agg_page_task(aggregator *a)
+{
+    uint64_t round;
+    const agg_phase phase = rounds_phase(a->rounds, &round, NULL);
+    a->budget_at = 0;
+    SEFL_PASS(tail_new(&a->tail, a->metrics));
+    if (a->task.sampling == TASK_HIDDEN)
+        return SEFL_OK;
+    if (turnout_new(&a->turnout, a->journal, a->task.enrolled, a->o.log) != SEFL_OK) {
+        log_error(a->o.log, "no grid of clients on the page", lf_str("why", sefl_last_error()));
+        return SEFL_OK; /* the federation works without it */
+    }
+    if (phase >= AGG_COLLECTING && phase < AGG_DONE)
+        turnout_open(a->turnout, round);
+    return SEFL_OK;
+}
+
+void agg_page_task_end(aggregator *a)
+{
+    turnout_free(a->turnout);
+    tail_free(a->tail);
+    a->turnout = NULL, a->tail = NULL;
+    a->http.turnout = NULL;
+}

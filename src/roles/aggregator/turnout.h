@@ -1,0 +1,63 @@
+/* turnout: which clients took part in which round, for the AS operator's page.
+ *
+ *     SEFL_TRY(turnout_new(&t, journal, enrolled, log));         // with what earlier runs recorded
+ *     turnout_open(t, 3);                                        // round 3 accepts uploads
+ *     turnout_fetched(t, 3, client, name);                       // it downloaded the model
+ *     turnout_upload(t, 3, client, name, INGEST_LATE, why);      // how its upload ended
+ *     turnout_close(t, 3);                                       // the round is over: durable
+ *     SEFL_TRY(turnout_grid(t, &out, &ask));                     // JSON for the page
+ *
+ * A cell is one letter: `a` arrived and counted, `l` late (or the round had enough clients), `d`
+ * dropped (it fetched the model and sent nothing in time), `r` refused, `x` counted out by CSP's
+ * verdict, `.` did not take part, and a space if nothing is known.
+ *
+ * The journal has one fact per round, "turnout": u32 n, n letters, then for each reason u32 client,
+ * u8 length, text; and the clients in order of appearance as facts "clients K" of the task, 256 in
+ * each: key 32, u8 length, name. A round's fact is written when the round ends, and again when the
+ * next one ends if somebody was late in between. So one round costs one or two small writes on the
+ * driver's thread, and an upload costs a lookup in memory. A crash loses only who was late, refused
+ * or dropped in the open round; arrivals are restored from the journal's uploads. The latest
+ * TURNOUT_ROUNDS rounds are kept. Nothing is recorded under hidden sampling: AS then passes NULL,
+ * which every function but turnout_grid accepts.
+ * Threads: any; calls lock internally. Memory: about 140 bytes per client, and at most
+ * TURNOUT_CLIENTS clients; others are not shown. Secrets: none, but who takes part is only for the
+ * operator of AS. */
+#ifndef ROLES_AGGREGATOR_TURNOUT_H
+#define ROLES_AGGREGATOR_TURNOUT_H
+
+#include "page/page.h"
+#include "roles/aggregator/ingest.h"
+#include "store/journal/journal.h"
+
+enum { TURNOUT_ROUNDS = 1000, TURNOUT_CLIENTS = 100000, TURNOUT_REASONS = 200 };
+
+typedef struct turnout turnout;
+
+/* Loads the records of this journal's task. enrolled: for the grid's answer. */
+sefl_status turnout_new(turnout **out, journal *j, uint32_t enrolled,
+                        sefl_log *log) SEFL_MUST_CHECK;
+void turnout_free(turnout *t);
+
+/* The round begins, or goes on after a restart. Does nothing for a round that is open already. */
+void turnout_open(turnout *t, uint64_t round);
+void turnout_fetched(turnout *t, uint64_t round, const uint8_t client[32], const char *name);
+void turnout_upload(turnout *t, uint64_t round, const uint8_t client[32], const char *name,
+                    ingest_end end, const char *why);
+/* CSP counted this client out. */
+void turnout_counted_out(turnout *t, uint64_t round, const uint8_t client[32], const char *why);
+/* AS refused the connection of this client, if it is known, while the round was open. */
+void turnout_barred(turnout *t, const uint8_t client[32], const char *why);
+/* The round is over; a failed write is logged. */
+void turnout_close(turnout *t, uint64_t round);
+
+typedef struct turnout_counts {
+    uint32_t asked; /* clients that fetched the model or uploaded */
+    uint32_t arrived, late, dropped, refused;
+} turnout_counts;
+/* Counts the clients of the open or the last round; zeros for any other. */
+turnout_counts turnout_now(turnout *t, uint64_t round);
+
+/* Appends the object of /grid.json (page/page.h). */
+sefl_status turnout_grid(turnout *t, sefl_buf *out, const page_grid_ask *ask) SEFL_MUST_CHECK;
+
+#endif

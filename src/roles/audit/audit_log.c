@@ -1,0 +1,320 @@
+/* Design. `lines` has the entries that are not in the file yet; n and hash are of the last entry,
+ * written or not. `size` is the size of the file as we wrote it: if the file has another size, or
+ * was deleted, another program has changed it, and we write nothing more. */
+#include "roles/audit/audit_log.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/hex.h"
+#include "base/json.h"
+#include "protocol/task.h"
+#include "roles/audit/audit_read.h"
+#include "sefl/sefl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WORD(x) #x
+#define TEXT(x) WORD(x)
+#define VERSION TEXT(SEFL_VERSION_MAJOR) "." TEXT(SEFL_VERSION_MINOR) "." TEXT(SEFL_VERSION_PATCH)
+
+enum { WRITE_AT = 1 << 20 }; /* bytes in memory from which audit_add writes them, without a sync */
+
+struct audit_log {
+    audit_log_config c;
+    char path[PATH_MAX], head[PATH_MAX];
+    atomic_bool told;     /* a failure was logged */
+    pthread_mutex_t lock; /* guards the rest */
+    int fd;
+    uint64_t size, n;
+    uint8_t hash[SHA256_BYTES];
+    bool is_signed; /* the last entry is a checkpoint */
+    bool unsynced;
+    sefl_status failed; /* an entry is missing: nothing more is written */
+    sefl_buf lines;
+    uint64_t second, refused, more; /* entries about refusals in this second; those left out */
+};
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+static sefl_status put_line(audit_log *a, const char *kind, const log_field *fields)
+{
+    char hex[HEX_CHARS(SHA256_BYTES)];
+    uint8_t hash[SHA256_BYTES];
+    const size_t from = a->lines.n;
+    json j = json_into(&a->lines);
+    json_open(&j, '{');
+    json_fields(&j, lf_u64("n", a->n + 1), lf_u64("time", clock_ms(a->c.clock) / 1000),
+                lf_str("kind", kind));
+    log_fields_json(&j, fields);
+    json_key(&j, "prev"), json_str(&j, hex_write(hex, a->hash, sizeof a->hash));
+    json_close(&j, '}');
+    SEFL_PASS(json_end(&j));
+    a->lines.n--; /* the bracket */
+    sha256_of(hash, span_of(a->lines.p + from, a->lines.n - from));
+    SEFL_PASS(wr_fmt(&a->lines, ",\"hash\":\"%s\"}\n", hex_write(hex, hash, sizeof hash)));
+    SEFL_NEED(a->lines.n - from < AUDIT_LINE_MAX, SEFL_ERANGE, "an entry of %zu bytes",
+              a->lines.n - from);
+    a->n++;
+    memcpy(a->hash, hash, sizeof hash);
+    return SEFL_OK;
+}
+
+/* With the lock. Writes the lines to the file. */
+static sefl_status write_lines(audit_log *a)
+{
+    struct stat sb;
+    SEFL_PASS(a->failed);
+    if (a->lines.n == 0)
+        return SEFL_OK;
+    SEFL_NEED(fstat(a->fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", a->path, strerror(errno));
+    SEFL_NEED((uintmax_t)sb.st_size == a->size && sb.st_nlink > 0, SEFL_ESTATE,
+              "%s was changed or removed by another program", a->path);
+    sefl_status st = file_write_all(a->fd, buf_span(&a->lines));
+    if (st != SEFL_OK) {
+        if (ftruncate(a->fd, (off_t)a->size) != 0) /* removes an incomplete line */
+            a->failed = st;
+        return sefl_fail_at(st, "%s", a->path);
+    }
+    a->size += a->lines.n;
+    a->unsynced = true;
+    buf_reset(&a->lines);
+    return SEFL_OK;
+}
+
+/* With the lock. */
+static void add(audit_log *a, const char *kind, const log_field *fields)
+{
+    const size_t from = a->lines.n;
+    if (a->failed != SEFL_OK)
+        return;
+    sefl_status st = put_line(a, kind, fields);
+    if (st != SEFL_OK) {
+        a->lines.n = from;
+        a->failed = st;
+        log_error(a->c.log, "audit log: an entry is lost", lf_str("kind", kind),
+                  lf_str("why", sefl_last_error()));
+        return;
+    }
+    a->is_signed = strcmp(kind, "checkpoint") == 0;
+    if (a->lines.n >= WRITE_AT && write_lines(a) != SEFL_OK)
+        log_error(a->c.log, "audit log not written", lf_str("why", sefl_last_error()));
+}
+
+/* With the lock: counts the refusals that an earlier second left out. */
+static void add_more(audit_log *a)
+{
+    const uint64_t now = clock_ms(a->c.clock) / 1000;
+    if (now == a->second)
+        return;
+    if (a->more > 0)
+        add(a, "more_refused", LOG_FIELDS(lf_u64("count", a->more)));
+    a->second = now, a->refused = a->more = 0;
+}
+
+void audit_log_add(audit_log *a, const char *kind, const log_field *fields)
+{
+    if (!a)
+        return;
+    pthread_mutex_lock(&a->lock);
+    add(a, kind, fields);
+    pthread_mutex_unlock(&a->lock);
+}
+
+void audit_log_refused(audit_log *a, const log_field *fields)
+{
+    if (!a)
+        return;
+    pthread_mutex_lock(&a->lock);
+    add_more(a);
+    if (a->refused < AUDIT_REFUSED_PER_S) {
+        a->refused++;
+        add(a, "refused", fields);
+    } else {
+        a->more++;
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* With the lock. */
+static sefl_status sync_lines(audit_log *a)
+{
+    add_more(a);
+    SEFL_PASS(write_lines(a));
+    if (a->unsynced)
+        SEFL_PASS(file_sync(a->fd, a->path));
+    a->unsynced = false;
+    return SEFL_OK;
+}
+
+sefl_status audit_log_sync(audit_log *a)
+{
+    if (!a)
+        return SEFL_OK;
+    pthread_mutex_lock(&a->lock);
+    sefl_status st = sync_lines(a);
+    pthread_mutex_unlock(&a->lock);
+    return st;
+}
+
+void audit_log_tick(audit_log *a)
+{
+    if (audit_log_sync(a) == SEFL_OK || atomic_exchange(&a->told, true))
+        return;
+    log_error(a->c.log, "audit log not written", lf_str("why", sefl_last_error()));
+}
+
+void audit_started(audit_log *a, const char *role, const task *t)
+{
+    audit_add(a, "started", lf_str("role", role), lf_key("task", t->id), lf_str("name", t->name),
+              lf_str("version", VERSION));
+}
+
+void audit_end(audit_log *a)
+{
+    audit_add(a, "stopped");
+    if (audit_log_sign(a) != SEFL_OK)
+        log_error(a->c.log, "audit log not signed", lf_str("why", sefl_last_error()));
+    audit_log_close(a);
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+void audit_signed_bytes(uint8_t out[AUDIT_SIGNED_BYTES], uint64_t n, const uint8_t hash[32])
+{
+    store_u64(out, n);
+    memcpy(out + 8, hash, 32);
+}
+
+/* With the lock: the checkpoint is the only line in memory. */
+static sefl_status sign(audit_log *a)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t bytes[AUDIT_SIGNED_BYTES], sig[SIGN_BYTES];
+    char hex[HEX_CHARS(SIGN_BYTES)];
+    sefl_buf line = { 0 };
+    SEFL_TRY(sync_lines(a));
+    if (a->is_signed || a->n == 0)
+        goto done;
+    audit_signed_bytes(bytes, a->n, a->hash);
+    SEFL_TRY(sign_make(sig, a->c.key, SIGN_AUDIT, span_of(bytes, sizeof bytes)));
+    add(a, "checkpoint", LOG_FIELDS(lf_str("signature", hex_write(hex, sig, sizeof sig))));
+    SEFL_TRY(a->failed);
+    SEFL_TRY(wr_raw(&line, a->lines.p, a->lines.n));
+    SEFL_TRY(sync_lines(a));
+    SEFL_TRY(file_write_atomic(a->head, buf_span(&line), 0600));
+done:
+    buf_clear(&line);
+    return st;
+}
+
+sefl_status audit_log_sign(audit_log *a)
+{
+    if (!a)
+        return SEFL_OK;
+    pthread_mutex_lock(&a->lock);
+    sefl_status st = sign(a);
+    pthread_mutex_unlock(&a->lock);
+    return st;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Finds the last complete line, whose number and hash the next one continues; truncates what
+ * follows it. */
+static sefl_status read_tail(audit_log *a)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t *tail = NULL;
+    audit_entry e = { 0 };
+    struct stat sb;
+    size_t got = 0, end, from;
+    SEFL_TRY(sefl_new(&tail, 2 * AUDIT_LINE_MAX, 1));
+    SEFL_CHECK(fstat(a->fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", a->path, strerror(errno));
+    const uint64_t size = (uint64_t)sb.st_size;
+    const uint64_t at = size > 2 * AUDIT_LINE_MAX ? size - 2 * AUDIT_LINE_MAX : 0;
+    SEFL_TRY(file_read_at(a->fd, a->path, at, tail, 2 * AUDIT_LINE_MAX, &got));
+    for (end = got; end > 0 && tail[end - 1] != '\n';)
+        end--;
+    SEFL_CHECK(end > 0 || at == 0, SEFL_EPROTO, "%s: its end is not a line of an audit log",
+               a->path);
+    a->size = at + end;
+    if (a->size < size) {
+        log_warn(a->c.log, "audit log: incomplete last line removed",
+                 lf_u64("bytes", size - a->size));
+        SEFL_CHECK(ftruncate(a->fd, (off_t)a->size) == 0, SEFL_EIO, "cannot truncate %s: %s",
+                   a->path, strerror(errno));
+    }
+    if (end == 0)
+        goto done;
+    for (from = end - 1; from > 0 && tail[from - 1] != '\n';)
+        from--;
+    SEFL_TRY(sefl_at(audit_entry_read(&e, span_of(tail + from, end - 1 - from)),
+                     "%s: the last line", a->path));
+    a->n = e.n;
+    a->is_signed = strcmp(e.kind, "checkpoint") == 0;
+    memcpy(a->hash, e.hash, sizeof a->hash);
+done:
+    audit_entry_clear(&e);
+    sefl_free(tail);
+    return st;
+}
+
+/* The log must reach the last checkpoint. */
+static sefl_status check_head(const audit_log *a)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    audit_entry e = { 0 };
+    if (!file_exists(a->head))
+        goto done;
+    SEFL_TRY(file_read(&b, a->head, AUDIT_LINE_MAX));
+    SEFL_TRY(sefl_at(audit_entry_read(&e, span_of(b.p, b.n > 0 ? b.n - 1 : 0)), "%s", a->head));
+    SEFL_CHECK(a->n >= e.n, SEFL_ESTATE,
+               "%s ends with entry %" PRIu64 ", but %s is entry %" PRIu64 " of it: put the newest "
+               "log in place; if it is lost, move both files away, and the server begins a new log",
+               a->path, a->n, a->head, e.n);
+done:
+    audit_entry_clear(&e);
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status audit_log_open(audit_log **out, const audit_log_config *c)
+{
+    SEFL_MAKE(audit_log, a, out);
+    a->c = *c;
+    a->fd = -1;
+    pthread_mutex_init(&a->lock, NULL);
+    SEFL_TRY(file_path(a->path, "%s/" AUDIT_LOG_NAME, c->folder));
+    SEFL_TRY(file_path(a->head, "%s/" AUDIT_HEAD_NAME, c->folder));
+    a->fd = open(a->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    SEFL_CHECK(a->fd >= 0, SEFL_EIO, "cannot open %s: %s", a->path, strerror(errno));
+    SEFL_CHECK(flock(a->fd, LOCK_EX | LOCK_NB) == 0, SEFL_ESTATE, "another process uses %s",
+               a->path);
+    SEFL_TRY(file_sync_parent(a->path));
+    SEFL_TRY(read_tail(a));
+    SEFL_TRY(check_head(a));
+    SEFL_HAND_OVER(out, a, audit_log_close);
+}
+
+void audit_log_close(audit_log *a)
+{
+    if (!a)
+        return;
+    if (a->fd >= 0) {
+        if (sync_lines(a) != SEFL_OK)
+            log_error(a->c.log, "audit log not written", lf_str("why", sefl_last_error()));
+        close(a->fd);
+    }
+    buf_clear(&a->lines);
+    pthread_mutex_destroy(&a->lock);
+    sefl_free(a);
+}

@@ -1,0 +1,76 @@
+/* audit_log: a server's record of what it did, as a chain of hashes (state/audit.jsonl).
+ *
+ *     SEFL_TRY(audit_log_open(&a, &(audit_log_config){ .folder = "state", .key = key, ... }));
+ *     audit_add(a, "upload", lf_u64("round", 3), lf_key("client", client), lf_key("body", body));
+ *     SEFL_TRY(audit_log_sync(a));             // all entries so far are durable
+ *     SEFL_TRY(audit_log_sign(a));             // adds a checkpoint, then syncs
+ *
+ *     {"n":17,"time":1790000000,"kind":"upload","round":3,...,"prev":"HEX","hash":"HEX"}
+ *
+ * `hash` is the SHA-256 of the line's bytes before `,"hash":"`, and `prev` is the hash of the line
+ * before (zeros in the first line). So a changed, missing, added or moved line breaks the chain at
+ * that line. A checkpoint is an entry with the server's signature (SIGN_AUDIT) on the number n
+ * (u64) and the hash (32) of the entry before it. The file audit.head beside the log is a copy of
+ * the last checkpoint, so that `sefl verify` notices if the end of the log is cut off.
+ *
+ * An entry contains numbers, names and public hashes, never a secret and nothing about the content
+ * of an update. docs/PROTOCOL.md, "The audit log", lists the kinds. Refusals are limited:
+ * audit_refused writes at most AUDIT_REFUSED_PER_S a second, and one entry counts the rest.
+ *
+ * Durability. audit_add only appends to memory. The stores of both servers (audit_stores.h) sync
+ * the log before they make the next fact durable, and the roles sync it once a second. Each step of
+ * a round that a crash interrupts is repeated after the restart, and so is its entry: the same
+ * entry may occur twice, with an entry "started" between the two. audit_log_open removes an
+ * incomplete last line. It refuses a log that ends before audit.head, or whose last line was
+ * changed (SEFL_ESTATE, SEFL_EPROTO), and one that another process uses (SEFL_ESTATE).
+ * Threads: any.   Secrets: the signing key, which it borrows. */
+#ifndef ROLES_AUDIT_AUDIT_LOG_H
+#define ROLES_AUDIT_AUDIT_LOG_H
+
+#include "base/log.h"
+#include "crypto/sign.h"
+
+#define AUDIT_LOG_NAME  "audit.jsonl"
+#define AUDIT_HEAD_NAME "audit.head"
+
+enum { AUDIT_REFUSED_PER_S = 100, AUDIT_SIGNED_BYTES = 40 };
+
+typedef struct audit_log audit_log;
+
+typedef struct audit_log_config {
+    const char *folder;      /* must exist */
+    const sign_key *key;     /* signs checkpoints */
+    const sefl_clock *clock; /* wall clock */
+    sefl_log *log;
+} audit_log_config;
+
+/* Continues the log in this folder, or begins one. What the config borrows must outlive it. */
+sefl_status audit_log_open(audit_log **out, const audit_log_config *c) SEFL_MUST_CHECK;
+/* Syncs the log; a failure is logged. NULL is allowed. */
+void audit_log_close(audit_log *a);
+
+/* Adds an entry. If there is no memory for it, the next sync fails. Nothing if a is NULL. */
+void audit_log_add(audit_log *a, const char *kind, const log_field *fields);
+#define audit_add(a, kind, ...) audit_log_add((a), (kind), LOG_FIELDS(__VA_ARGS__))
+/* Adds an entry of the kind "refused", within the limit. */
+void audit_log_refused(audit_log *a, const log_field *fields);
+#define audit_refused(a, ...) audit_log_refused((a), LOG_FIELDS(__VA_ARGS__))
+
+/* On SEFL_OK all entries are durable. SEFL_ESTATE: another program has changed the file. SEFL_OK if
+ * a is NULL. */
+sefl_status audit_log_sync(audit_log *a) SEFL_MUST_CHECK;
+/* Calls audit_log_sync and logs a failure, once. For the roles, about once a second. */
+void audit_log_tick(audit_log *a);
+/* Adds a checkpoint, unless the last entry is one; then syncs and writes audit.head. */
+sefl_status audit_log_sign(audit_log *a) SEFL_MUST_CHECK;
+
+/* The first entry of a server that begins or continues a task; and the last one, with a checkpoint:
+ * audit_end closes the log, and logs a failure. audit_end allows NULL. */
+struct task;
+void audit_started(audit_log *a, const char *role, const struct task *t);
+void audit_end(audit_log *a);
+
+/* Writes the bytes that a checkpoint signs. */
+void audit_signed_bytes(uint8_t out[AUDIT_SIGNED_BYTES], uint64_t n, const uint8_t hash[32]);
+
+#endif

@@ -1,0 +1,279 @@
+#include "roles/audit/audit_read.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/hex.h"
+#include "base/json_read.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PIECE = 256 << 10, HEX_HASH = 2 * SHA256_BYTES };
+
+static const char before_hash[] = ",\"hash\":\"", after_hash[] = "\"}";
+
+/* ---- one line -------------------------------------------------------------------------------- */
+
+void audit_entry_clear(audit_entry *e)
+{
+    buf_clear(&e->text);
+    *e = (audit_entry){ 0 };
+}
+
+static sefl_status read_text(jread *j, audit_entry *e, audit_member *m)
+{
+    m->is_text = true;
+    m->from = e->text.n;
+    SEFL_PASS(jread_str(j, &e->text));
+    m->length = e->text.n - m->from;
+    return SEFL_OK;
+}
+
+static sefl_status read_hash(jread *j, const char *key, uint8_t out[SHA256_BYTES])
+{
+    sefl_buf b = { 0 };
+    sefl_status st = jread_str(j, &b);
+    char text[HEX_HASH + 1] = "";
+    if (st == SEFL_OK && b.n == HEX_HASH)
+        memcpy(text, b.p, HEX_HASH);
+    if (st == SEFL_OK && !hex_read(out, SHA256_BYTES, text))
+        st = sefl_fail(SEFL_EPROTO, "\"%s\" is not 64 hex digits", key);
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status read_kind(jread *j, audit_entry *e)
+{
+    sefl_buf b = { 0 };
+    sefl_status st = jread_str(j, &b);
+    if (st == SEFL_OK && (b.n == 0 || b.n > AUDIT_KIND_MAX))
+        st = sefl_fail(SEFL_EPROTO, "\"kind\" has %zu bytes", b.n);
+    if (st == SEFL_OK) {
+        memset(e->kind, 0, sizeof e->kind);
+        memcpy(e->kind, b.p, b.n);
+    }
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
+{
+    audit_entry *e = ctx;
+    bool yes = false;
+    if (jread_is(key, "n"))
+        return jread_u64(j, &e->n);
+    if (jread_is(key, "time"))
+        return jread_u64(j, &e->time);
+    if (jread_is(key, "kind"))
+        return read_kind(j, e);
+    if (jread_is(key, "prev"))
+        return read_hash(j, "prev", e->prev);
+    if (jread_is(key, "hash"))
+        return read_hash(j, "hash", e->hash);
+    SEFL_NEED(e->members < AUDIT_MEMBERS_MAX, SEFL_EPROTO, "it has more than %d members",
+              AUDIT_MEMBERS_MAX);
+    SEFL_NEED(key->n > 0 && key->n <= AUDIT_KEY_MAX, SEFL_EPROTO, "a key has %zu bytes", key->n);
+    audit_member *m = &e->member[e->members];
+    *m = (audit_member){ 0 };
+    memcpy(m->key, key->p, key->n);
+    char what = jread_peek(j);
+    if (what == '"') {
+        SEFL_PASS(read_text(j, e, m));
+    } else if (what == 't' || what == 'f') {
+        SEFL_PASS(jread_bool(j, &yes));
+        m->number = yes;
+    } else {
+        SEFL_PASS(jread_u64(j, &m->number));
+    }
+    e->members++;
+    return SEFL_OK;
+}
+
+sefl_status audit_entry_read(audit_entry *out, sefl_span line)
+{
+    const size_t tail = sizeof before_hash - 1 + HEX_HASH + sizeof after_hash - 1;
+    uint8_t is[SHA256_BYTES];
+    sefl_buf text = out->text;
+    buf_reset(&text);
+    *out = (audit_entry){ .text = text };
+    SEFL_NEED(line.n > tail && line.n < AUDIT_LINE_MAX, SEFL_EPROTO, "it is no entry: %zu bytes",
+              line.n);
+    SEFL_NEED(memcmp(line.p + line.n - tail, before_hash, sizeof before_hash - 1) == 0, SEFL_EPROTO,
+              "it was changed: it does not end with its hash");
+    SEFL_PASS(sefl_at(jread_document(line, read_member, out), "it was changed"));
+    sha256_of(is, span_of(line.p, line.n - tail));
+    SEFL_NEED(memcmp(is, out->hash, sizeof is) == 0, SEFL_EPROTO,
+              "it was changed: its hash is not that of its bytes");
+    SEFL_NEED(out->n > 0 && out->kind[0], SEFL_EPROTO, "it has no number or no kind");
+    return SEFL_OK;
+}
+
+static const audit_member *find(const audit_entry *e, const char *key, bool text)
+{
+    for (unsigned i = 0; i < e->members; i++)
+        if (e->member[i].is_text == text && strcmp(e->member[i].key, key) == 0)
+            return &e->member[i];
+    return NULL;
+}
+
+bool audit_number(const audit_entry *e, const char *key, uint64_t *out)
+{
+    const audit_member *m = find(e, key, false);
+    if (m)
+        *out = m->number;
+    return m != NULL;
+}
+
+bool audit_text(const audit_entry *e, const char *key, sefl_span *out)
+{
+    const audit_member *m = find(e, key, true);
+    if (m)
+        *out = span_of(m->length ? e->text.p + m->from : NULL, m->length);
+    return m != NULL;
+}
+
+bool audit_hash(const audit_entry *e, const char *key, uint8_t out[SHA256_BYTES])
+{
+    sefl_span s;
+    char text[HEX_HASH + 1] = "";
+    if (!audit_text(e, key, &s) || s.n != HEX_HASH)
+        return false;
+    memcpy(text, s.p, HEX_HASH);
+    return hex_read(out, SHA256_BYTES, text);
+}
+
+sefl_status audit_bytes(const audit_entry *e, const char *key, sefl_buf *out)
+{
+    sefl_span s;
+    uint8_t *to;
+    SEFL_NEED(audit_text(e, key, &s) && s.n > 0 && s.n % 2 == 0, SEFL_EPROTO,
+              "\"%s\" is missing or not hex digits", key);
+    SEFL_PASS(buf_extend(out, &to, s.n / 2));
+    SEFL_NEED(hex_read_any(to, s.n / 2, s), SEFL_EPROTO, "\"%s\" is not hex digits", key);
+    return SEFL_OK;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+struct audit_reader {
+    char *path;
+    int fd;
+    uint64_t size, offset; /* of the file; of the next read */
+    sefl_buf window;
+    size_t at;      /* in the window: the next line */
+    sefl_span line; /* the last line, in the window */
+    uint64_t lines;
+    bool ended;
+    uint8_t hash[SHA256_BYTES]; /* of the last line */
+};
+
+sefl_status audit_reader_open(audit_reader **out, const char *path)
+{
+    SEFL_MAKE(audit_reader, r, out);
+    r->fd = -1;
+    SEFL_TRY(sefl_strdup(&r->path, path));
+    SEFL_TRY(file_open(&r->fd, &r->size, path, false));
+    SEFL_HAND_OVER(out, r, audit_reader_close);
+}
+
+void audit_reader_close(audit_reader *r)
+{
+    if (!r)
+        return;
+    if (r->fd >= 0)
+        close(r->fd);
+    buf_clear(&r->window);
+    sefl_free(r->path);
+    sefl_free(r);
+}
+
+/* Finds the end of the next line in the window, and reads on until there is one. NULL: the file
+ * ends without a line feed. */
+static sefl_status next_end(audit_reader *r, const uint8_t **end)
+{
+    *end = NULL;
+    for (size_t seen = 0;;) {
+        const size_t have = r->window.n - r->at;
+        if (have > seen)
+            *end = memchr(r->window.p + r->at + seen, '\n', have - seen);
+        if (*end)
+            return SEFL_OK;
+        seen = have;
+        SEFL_NEED(have < AUDIT_LINE_MAX, SEFL_EPROTO, "it has more than %d bytes", AUDIT_LINE_MAX);
+        uint8_t *to;
+        size_t got;
+        if (r->at > 0) {
+            memmove(r->window.p, r->window.p + r->at, have);
+            r->window.n = have, r->at = 0;
+        }
+        SEFL_PASS(buf_extend(&r->window, &to, PIECE));
+        r->window.n -= PIECE;
+        SEFL_PASS(file_read_at(r->fd, r->path, r->offset, to, PIECE, &got));
+        r->window.n += got, r->offset += got;
+        if (got == 0)
+            return SEFL_OK;
+    }
+}
+
+/* The line's own hash is right; does it continue the line before? */
+static sefl_status check_place(const audit_reader *r, const audit_entry *e)
+{
+    SEFL_NEED(e->n <= r->lines + 1, SEFL_EPROTO,
+              "it is entry %" PRIu64 ": entry %" PRIu64 " is missing or was moved", e->n,
+              r->lines + 1);
+    SEFL_NEED(e->n == r->lines + 1, SEFL_EPROTO,
+              "it is entry %" PRIu64 ": it was moved or occurs a second time", e->n);
+    SEFL_NEED(memcmp(e->prev, r->hash, sizeof r->hash) == 0, SEFL_EPROTO,
+              "it does not continue line %" PRIu64 ": one of the two was replaced", r->lines);
+    return SEFL_OK;
+}
+
+sefl_status audit_reader_next(audit_reader *r, audit_entry *e, bool *more)
+{
+    sefl_status st = SEFL_OK;
+    const uint8_t *end = NULL;
+    *more = false;
+    if (r->ended)
+        return SEFL_OK;
+    SEFL_TRY(next_end(r, &end));
+    r->ended = end == NULL;
+    if (r->ended)
+        return SEFL_OK;
+    r->line = span_of(r->window.p + r->at, (size_t)(end - (r->window.p + r->at)));
+    SEFL_TRY(audit_entry_read(e, r->line));
+    SEFL_TRY(check_place(r, e));
+    r->at += r->line.n + 1;
+    r->lines++;
+    memcpy(r->hash, e->hash, sizeof r->hash);
+    *more = true;
+done:
+    if (st != SEFL_OK)
+        r->ended = true;
+    return sefl_at(st, "%s line %" PRIu64, r->path, r->lines + 1);
+}
+
+uint64_t audit_reader_lines(const audit_reader *r)
+{
+    return r->lines;
+}
+
+size_t audit_reader_rest(const audit_reader *r)
+{
+    return r->window.n - r->at;
+}
+
+uint64_t audit_reader_size(const audit_reader *r)
+{
+    return r->size;
+}
+
+uint64_t audit_reader_at(const audit_reader *r)
+{
+    return r->offset - (r->window.n - r->at);
+}
+
+sefl_span audit_reader_line(const audit_reader *r)
+{
+    return r->line;
+}

@@ -1,0 +1,68 @@
+/* verify: replays what two servers recorded, offline and read-only: `sefl verify`.
+ *
+ *     SEFL_TRY(verify_new(&v, &(verify_config){ .ctx = me, .say = say }));
+ *     SEFL_TRY(verify_receipts(v, "site-1/state/receipts", "site-1/aggregator.pub"));
+ *     SEFL_TRY(verify_server(v, &(verify_files){ .role = VERIFY_AGGREGATOR, ... }));
+ *     SEFL_TRY(verify_server(v, &(verify_files){ .role = VERIFY_CSP, ... }));
+ *     SEFL_TRY(verify_finish(v));               // compares the two, and the receipts
+ *     wrong = verify_wrong(v);
+ *
+ * What it checks, by file:
+ *     task.signed   the signatures of both servers; all tasks of the logs must name the same keys
+ *     audit.jsonl   the chain, the checkpoints' signatures, audit.head; the header of each round
+ *                   (both signatures, and that it begins with the last released model), the hash
+ *                   of the set of uploads, AS's statement and CSP's statement about the counted
+ *                   clients, the order of the steps of a round
+ *     ledger        its chain; each charge in the log is in it, and each charge of the log's tasks
+ *                   in it is in the log
+ *     models/       each model and each file of integers has the hash in the log, and each model
+ *                   follows from the one before and the integers by AS's own step (step.h)
+ *     receipts      AS's signature; AS's log has the upload
+ * and, with both servers' files, that their logs have the same headers, charges, sets and reveals.
+ *
+ * A failed check is a finding with the exact line or file, not a failure of the call. Memory: some
+ * hundred bytes per round, 64 per client of one round, 136 per receipt, and two models. The servers
+ * may be running: it reads the log first, and files that are newer than the log count as
+ * unfinished. Threads: one owner.   Secrets: none. */
+#ifndef ROLES_AUDIT_VERIFY_H
+#define ROLES_AUDIT_VERIFY_H
+
+#include "base/progress.h"
+#include "base/status.h"
+
+#include <stddef.h>
+
+typedef enum verify_verdict { VERIFY_OK, VERIFY_NOTE, VERIFY_WRONG } verify_verdict;
+typedef enum verify_role { VERIFY_AGGREGATOR, VERIFY_CSP } verify_role;
+
+typedef struct verify verify;
+
+typedef struct verify_config {
+    void *ctx;
+    /* Gets every result: the file or part that was checked, and a sentence. */
+    void (*say)(void *ctx, verify_verdict v, const char *what, const char *text);
+    const sefl_progress *progress; /* bytes of logs and models; may be NULL */
+} verify_config;
+
+/* The files of a server, as in its settings; NULL: not there. */
+typedef struct verify_files {
+    verify_role role;
+    const char *state, *ledger;
+    const char *task, *tasks;  /* one of them, or neither */
+    const char *init, *models; /* AS only */
+} verify_files;
+
+sefl_status verify_new(verify **out, const verify_config *c) SEFL_MUST_CHECK;
+void verify_free(verify *v);
+
+/* The servers' keys must be those of this task. Call it first. */
+sefl_status verify_trust(verify *v, const char *task) SEFL_MUST_CHECK;
+/* Checks a client's receipts; pub is the file of AS's key. Call it before verify_server. */
+sefl_status verify_receipts(verify *v, const char *path, const char *pub) SEFL_MUST_CHECK;
+sefl_status verify_server(verify *v, const verify_files *f) SEFL_MUST_CHECK;
+sefl_status verify_finish(verify *v) SEFL_MUST_CHECK;
+
+/* Returns the number of failed checks. */
+size_t verify_wrong(const verify *v);
+
+#endif

@@ -1,0 +1,108 @@
+/* verify_inside: what the files of verify.h share. */
+#ifndef ROLES_AUDIT_VERIFY_INSIDE_H
+#define ROLES_AUDIT_VERIFY_INSIDE_H
+
+#include "protocol/round.h"
+#include "protocol/task.h"
+#include "roles/audit/audit_read.h"
+#include "roles/audit/verify.h"
+#include "store/ledger.h"
+
+#include <limits.h>
+
+typedef struct verify_task {
+    task t;
+    char init[PATH_MAX], models[PATH_MAX]; /* AS: its files; "" otherwise */
+    verify_role role;                      /* whose files these are */
+} verify_task;
+
+/* What a log says about a round. A line number is 0 if there is no such entry. */
+typedef struct verify_round {
+    uint8_t task[TASK_ID];
+    uint64_t round;
+    uint64_t opened, closed, charged, revealed, released, ended; /* line numbers */
+    bool skipped;
+    bool has_root;
+    uint8_t header[SHA256_BYTES]; /* hash of the header's bytes */
+    uint8_t model[SHA256_BYTES];  /* the model that it begins with */
+    uint8_t set[SHA256_BYTES];    /* AS: of the uploads; CSP: of the statement */
+    uint8_t root[SHA256_BYTES];   /* of the counted clients */
+    uint8_t id[SHA256_BYTES];     /* of the reveal: AS has it from CSP's statement */
+    ledger_head ledger;           /* after the charge */
+    /* AS: the release */
+    uint64_t from;
+    uint8_t made[SHA256_BYTES], integers[SHA256_BYTES], optimiser[SHA256_BYTES];
+    bool has_integers, has_optimiser;
+} verify_round;
+
+typedef struct verify_log {
+    verify_role role;
+    char path[PATH_MAX], head[PATH_MAX];
+    bool there, broken; /* the log was read; its chain is wrong */
+    verify_round *rounds;
+    size_t n, room;
+    uint64_t lines, checkpoints, uploads, refusals, after; /* after the last checkpoint */
+
+    /* while it is read */
+    const verify_task *task; /* NULL: not known */
+    uint8_t id[TASK_ID];     /* of the current task */
+    bool has_id;
+    bool restarted;   /* there was a "started" since the last new entry of a round */
+    round_entry *set; /* uploads of round set_round */
+    size_t set_n, set_room;
+    uint64_t set_round;
+    uint8_t latest[SHA256_BYTES]; /* the last released model of the task */
+    uint64_t latest_round;
+    bool has_latest;
+    uint64_t line; /* the present one */
+} verify_log;
+
+typedef struct verify_receipt {
+    uint8_t task[TASK_ID];
+    uint64_t round;
+    round_entry who;
+    uint64_t number; /* in its file, from 1 */
+    size_t file;     /* index into verify.receipt_files */
+    bool found;
+} verify_receipt;
+
+struct verify {
+    verify_config c;
+    size_t wrong, told; /* told: of the present check */
+    bool has_keys;
+    pinned keys; /* of the task of verify_trust, or of the first task in a log */
+    verify_task *tasks;
+    size_t n_tasks, room_tasks;
+    verify_log logs[2]; /* by role */
+    verify_receipt *receipts;
+    size_t n_receipts, room_receipts;
+    char **receipt_files;
+    size_t n_files, room_files;
+};
+
+void verify_say(verify *v, verify_verdict verdict, const char *what, const char *fmt, ...)
+    SEFL_PRINTF(4, 5);
+/* A finding with the message of the last error. */
+void verify_failed(verify *v, const char *what);
+
+const verify_task *verify_find_task(const verify *v, const uint8_t id[TASK_ID], verify_role role);
+/* From now on the servers' keys must be those of this task. */
+void verify_keys(verify *v, const task *t);
+/* The round of a log; NULL if there is none. `hint` is where the search begins; may be NULL. */
+verify_round *verify_find_round(const verify_log *l, const uint8_t id[TASK_ID], uint64_t round,
+                                size_t *hint);
+/* The receipt of this upload; NULL if there is none. */
+verify_receipt *verify_find_receipt(const verify *v, const uint8_t id[TASK_ID], uint64_t round,
+                                    const round_entry *who);
+
+/* Reads the log of a server (verify_log.c). */
+sefl_status verify_read_log(verify *v, verify_log *l) SEFL_MUST_CHECK;
+/* Compares the models of AS with its log (verify_models.c). */
+sefl_status verify_models(verify *v, const verify_log *l, const verify_task *t) SEFL_MUST_CHECK;
+/* True if the log has a round of this task. */
+bool verify_has_task(const verify_log *l, const uint8_t id[TASK_ID]);
+/* Compares a ledger with a log; and the logs of both servers (verify_both.c). */
+sefl_status verify_ledger(verify *v, const verify_log *l, const char *path) SEFL_MUST_CHECK;
+void verify_both(verify *v);
+
+#endif

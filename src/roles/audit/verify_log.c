@@ -1,0 +1,511 @@
+/* Reads a server's log and checks what its entries say (verify.h). The chain is checked by
+ * audit_read.h; a broken chain ends the reading, because nothing after it proves anything. */
+#include "base/alloc.h"
+#include "base/file.h"
+#include "crypto/sign.h"
+#include "protocol/counted.h"
+#include "protocol/link.h"
+#include "roles/audit/audit_log.h"
+#include "roles/audit/verify_inside.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One entry, its log, and the round that it is about (NULL: none). */
+typedef struct reading {
+    verify *v;
+    verify_log *l;
+    const audit_entry *e;
+    verify_round *r;
+} reading;
+
+/* ---- findings -------------------------------------------------------------------------------- */
+
+/* An entry that is wrong: names the line. */
+static void SEFL_PRINTF(2, 3) wrong(const reading *x, const char *fmt, ...)
+{
+    char text[300];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    verify_say(x->v, VERIFY_WRONG, x->l->path, "line %" PRIu64 " (%s): %s", x->l->line, x->e->kind,
+               text);
+}
+
+/* A second entry about the same step must say the same, and a restart lies between the two. */
+static bool must_repeat(const reading *x, uint64_t before, bool same)
+{
+    if (before == 0)
+        return true;
+    if (!same)
+        wrong(x, "it contradicts line %" PRIu64 " about round %" PRIu64, before, x->r->round);
+    else if (!x->l->restarted)
+        wrong(x, "it repeats line %" PRIu64 ", and the server did not restart between them",
+              before);
+    return same;
+}
+
+static bool same_hash(const uint8_t a[SHA256_BYTES], const uint8_t b[SHA256_BYTES])
+{
+    return memcmp(a, b, SHA256_BYTES) == 0;
+}
+
+/* ---- signed bytes in an entry ---------------------------------------------------------------- */
+
+/* Reads an envelope; bytes owns what it points into. */
+static bool get_envelope(const reading *x, const char *key, sefl_buf *bytes, envelope *env)
+{
+    if (audit_bytes(x->e, key, bytes) == SEFL_OK && envelope_read(env, buf_span(bytes)) == SEFL_OK)
+        return true;
+    wrong(x, "%s", sefl_last_error());
+    return false;
+}
+
+/* ---- the kinds ------------------------------------------------------------------------------- */
+
+static void on_started(const reading *x)
+{
+    verify_log *l = x->l;
+    uint8_t id[TASK_ID];
+    if (!audit_hash(x->e, "task", id)) {
+        wrong(x, "it names no task");
+        return;
+    }
+    l->restarted = true;
+    if (l->has_id && memcmp(id, l->id, sizeof id) == 0)
+        return;
+    memcpy(l->id, id, sizeof id);
+    l->has_id = true;
+    l->has_latest = false;
+    l->latest_round = 0;
+    l->set_n = 0, l->set_round = 0;
+    l->task = verify_find_task(x->v, id, l->role);
+    if (!l->task) {
+        verify_say(x->v, VERIFY_NOTE, l->path,
+                   "line %" PRIu64 ": the task that begins here is not in this folder, so its "
+                   "signatures and models are not checked (--task)",
+                   l->line);
+        return;
+    }
+    if (!x->v->has_keys)
+        verify_keys(x->v, &l->task->t);
+    if (memcmp(&x->v->keys, &l->task->t.servers, sizeof x->v->keys) != 0)
+        wrong(x, "its task names other servers' keys than the task before it, or than --task");
+    l->has_latest = true;
+    memcpy(l->latest, l->task->t.init_hash, sizeof l->latest);
+    for (size_t i = 0; i < l->n; i++) /* the servers return to an earlier task */
+        if (memcmp(l->rounds[i].task, id, sizeof id) == 0 && l->rounds[i].released > 0) {
+            memcpy(l->latest, l->rounds[i].made, sizeof l->latest);
+            l->latest_round = l->rounds[i].round;
+        }
+}
+
+static void on_opened(const reading *x)
+{
+    sefl_buf b = { 0 };
+    envelope env = { 0 };
+    round_header h;
+    uint8_t hash[SHA256_BYTES];
+    const verify_task *t = x->l->task;
+    bool as = x->l->role == VERIFY_AGGREGATOR;
+    if (as ? !get_envelope(x, "header", &b, &env) : audit_bytes(x->e, "header", &b) != SEFL_OK)
+        goto done;
+    sefl_span content = as ? env.content : buf_span(&b); /* CSP's signature is in AS's log */
+    if (round_header_read(&h, content) != SEFL_OK)
+        wrong(x, "%s", sefl_last_error());
+    else if (as && t && envelope_check(&env, SIGN_HEADER, &t->t.servers) != SEFL_OK)
+        wrong(x, "%s", sefl_last_error());
+    else if (h.round != x->r->round || memcmp(h.task, x->l->id, TASK_ID) != 0)
+        wrong(x, "the header is of another round or task");
+    else if (as && x->l->has_latest && !same_hash(h.model, x->l->latest))
+        wrong(x, "the round begins with another model than round %" PRIu64 " released",
+              x->l->latest_round);
+    sha256_of(hash, content);
+    /* a header that CSP did not sign before it stopped may be replaced */
+    if (as || !x->l->restarted)
+        (void)must_repeat(x, x->r->opened, same_hash(hash, x->r->header));
+    memcpy(x->r->header, hash, sizeof hash);
+    memcpy(x->r->model, h.model, sizeof h.model);
+    x->r->opened = x->l->line;
+done:
+    buf_clear(&b);
+}
+
+static void on_upload(const reading *x)
+{
+    verify_log *l = x->l;
+    round_entry who;
+    if (!audit_hash(x->e, "client", who.client) || !audit_hash(x->e, "body", who.body)) {
+        wrong(x, "it names no client or no body");
+        return;
+    }
+    if (l->set_round != x->r->round)
+        l->set_n = 0, l->set_round = x->r->round;
+    if (x->r->opened == 0 || (x->r->closed > 0 && !l->restarted))
+        wrong(x, "round %" PRIu64 " is not open", x->r->round);
+    if (sefl_room(&l->set, &l->set_room, l->set_n + 1, sizeof *l->set) != SEFL_OK) {
+        verify_failed(x->v, l->path);
+        return;
+    }
+    l->set[l->set_n++] = who;
+    verify_receipt *r = verify_find_receipt(x->v, l->id, x->r->round, &who);
+    if (r)
+        r->found = true;
+}
+
+/* Removes the uploads that a restart repeated. */
+static void unite_set(const reading *x)
+{
+    verify_log *l = x->l;
+    size_t n = 0;
+    if (l->set_n > 0)
+        qsort(l->set, l->set_n, sizeof *l->set, round_entry_order);
+    for (size_t i = 0; i < l->set_n; i++) {
+        if (n > 0 && memcmp(l->set[n - 1].client, l->set[i].client, 32) == 0) {
+            if (memcmp(l->set[n - 1].body, l->set[i].body, 32) != 0)
+                wrong(x, "round %" PRIu64 " has two different uploads of one client", x->r->round);
+            continue;
+        }
+        l->set[n++] = l->set[i];
+    }
+    l->set_n = n;
+}
+
+static void on_closed(const reading *x)
+{
+    verify_log *l = x->l;
+    uint64_t clients = 0;
+    uint8_t set[SHA256_BYTES], is[SHA256_BYTES];
+    if (!audit_number(x->e, "clients", &clients) || !audit_hash(x->e, "set", set)) {
+        wrong(x, "it lacks the number of clients or the hash of the set");
+        return;
+    }
+    if (l->set_round != x->r->round)
+        l->set_n = 0, l->set_round = x->r->round;
+    unite_set(x);
+    if (l->set_n != clients)
+        wrong(x, "round %" PRIu64 " closed with %" PRIu64 " uploads, and the log has %zu",
+              x->r->round, clients, l->set_n);
+    else if (round_set_hash(is, l->id, x->r->round, l->set, (uint32_t)l->set_n) != SEFL_OK ||
+             !same_hash(is, set))
+        wrong(x, "its set is not that of the uploads of round %" PRIu64, x->r->round);
+    if (x->r->closed == 0)
+        l->uploads += l->set_n;
+    if (must_repeat(x, x->r->closed, same_hash(set, x->r->set)))
+        x->r->closed = l->line;
+    memcpy(x->r->set, set, sizeof set);
+}
+
+static void on_verdict(const reading *x)
+{
+    uint8_t root[SHA256_BYTES];
+    if (!audit_hash(x->e, "root", root)) {
+        wrong(x, "it lacks the root of the counted clients");
+        return;
+    }
+    (void)must_repeat(x, x->r->has_root ? x->r->opened : 0, same_hash(root, x->r->root));
+    memcpy(x->r->root, root, sizeof root);
+    x->r->has_root = true;
+}
+
+static void on_charged(const reading *x)
+{
+    ledger_head h;
+    if (!audit_number(x->e, "records", &h.records) || !audit_hash(x->e, "ledger", h.hash)) {
+        wrong(x, "it lacks the ledger's head");
+        return;
+    }
+    /* a repeated attempt charges nothing */
+    if (x->r->charged > 0 && !ledger_head_equal(&h, &x->r->ledger))
+        wrong(x, "it contradicts line %" PRIu64 " about round %" PRIu64, x->r->charged,
+              x->r->round);
+    if (x->r->charged == 0)
+        x->r->charged = x->l->line;
+    x->r->ledger = h;
+}
+
+/* CSP's statement about the counted clients, in AS's log. */
+static void on_counted(const reading *x)
+{
+    sefl_buf b = { 0 };
+    envelope env;
+    counted_statement s;
+    const verify_task *t = x->l->task;
+    if (!get_envelope(x, "statement", &b, &env))
+        goto done;
+    if (counted_statement_read(&s, env.content) != SEFL_OK ||
+        (t && envelope_check_one(&env, SIGN_COUNTED, SIGNER_CSP, t->t.servers.csp) != SEFL_OK))
+        wrong(x, "%s", sefl_last_error());
+    else if (s.round != x->r->round || memcmp(s.task, x->l->id, TASK_ID) != 0)
+        wrong(x, "the statement is about another round or task");
+    else if (!x->r->has_root || !same_hash(s.root, x->r->root))
+        wrong(x, "CSP signed other counted clients than those of its verdict");
+    else
+        memcpy(x->r->id, s.id, sizeof s.id);
+done:
+    buf_clear(&b);
+}
+
+static void on_revealed(const reading *x)
+{
+    sefl_buf b = { 0 };
+    envelope env;
+    round_statement s;
+    const verify_task *t = x->l->task;
+    if (x->r->charged == 0)
+        wrong(x, "round %" PRIu64 " was revealed and not charged", x->r->round);
+    if (x->l->role == VERIFY_AGGREGATOR) {
+        x->r->revealed = x->l->line;
+        return;
+    }
+    if (!get_envelope(x, "statement", &b, &env))
+        goto done;
+    if (round_statement_read(&s, env.content) != SEFL_OK ||
+        (t && envelope_check_one(&env, SIGN_STATEMENT, SIGNER_AS, t->t.servers.as) != SEFL_OK))
+        wrong(x, "%s", sefl_last_error());
+    else if (s.round != x->r->round || memcmp(s.task, x->l->id, TASK_ID) != 0)
+        wrong(x, "the statement is about another round or task");
+    else if (x->r->has_root && !same_hash(s.set, x->r->root))
+        wrong(x, "AS's statement is about other clients than those of the verdict");
+    else if (must_repeat(x, x->r->revealed, same_hash(s.set, x->r->set)))
+        link_plain_id(x->r->id, s.attempt, s.set);
+    memcpy(x->r->set, s.set, sizeof s.set);
+    x->r->revealed = x->r->ended = x->l->line;
+done:
+    buf_clear(&b);
+}
+
+static void on_released(const reading *x)
+{
+    verify_log *l = x->l;
+    verify_round *r = x->r;
+    uint8_t from[SHA256_BYTES], made[SHA256_BYTES];
+    uint64_t from_round = 0;
+    if (!audit_hash(x->e, "from_model", from) || !audit_hash(x->e, "model", made) ||
+        !audit_number(x->e, "from", &from_round)) {
+        wrong(x, "it lacks the hash of a model");
+        return;
+    }
+    if (r->revealed == 0)
+        wrong(x, "round %" PRIu64 " was released and not revealed", r->round);
+    if (!same_hash(from, r->model))
+        wrong(x, "it continues another model than the one that the round began with");
+    if (must_repeat(x, r->released, same_hash(made, r->made)))
+        r->released = r->ended = l->line;
+    memcpy(r->made, made, sizeof made);
+    r->from = from_round;
+    r->has_integers = audit_hash(x->e, "integers", r->integers);
+    r->has_optimiser = audit_hash(x->e, "optimiser", r->optimiser);
+    memcpy(l->latest, made, sizeof made);
+    l->latest_round = r->round;
+}
+
+static void on_ended(const reading *x)
+{
+    if (x->r->ended == 0 && x->r->closed == 0 && x->l->set_round == x->r->round) {
+        unite_set(x);
+        x->l->uploads += x->l->set_n;
+    }
+    x->r->ended = x->l->line;
+    x->r->skipped = strcmp(x->e->kind, "skipped") == 0;
+    if (!x->r->skipped && x->r->charged == 0) /* blocked */
+        wrong(x, "round %" PRIu64 " was blocked and not charged", x->r->round);
+}
+
+/* How CSP found the last round when it started. */
+static void on_resumed(const reading *x)
+{
+    sefl_span state = { 0 };
+    (void)audit_text(x->e, "state", &state);
+    x->r->ended = x->l->line;
+    x->r->skipped = state.n == 7 && memcmp(state.p, "skipped", 7) == 0;
+}
+
+static void on_checkpoint(const reading *x)
+{
+    sefl_buf sig = { 0 };
+    uint8_t bytes[AUDIT_SIGNED_BYTES];
+    const verify_task *t = x->l->task;
+    audit_signed_bytes(bytes, x->e->n - 1, x->e->prev);
+    x->l->checkpoints++;
+    x->l->after = 0;
+    if (audit_bytes(x->e, "signature", &sig) != SEFL_OK || sig.n != SIGN_BYTES)
+        wrong(x, "it has no signature");
+    else if (t &&
+             sign_check(sig.p, x->l->role == VERIFY_AGGREGATOR ? t->t.servers.as : t->t.servers.csp,
+                        SIGN_AUDIT, span_of(bytes, sizeof bytes)) != SEFL_OK)
+        wrong(x, "the server did not sign it: %s", sefl_last_error());
+    buf_clear(&sig);
+}
+
+static void on_refused(const reading *x)
+{
+    x->l->refusals++;
+}
+
+enum { AS = 1, CSP = 2, BOTH = 3 };
+
+/* of_round: the entry is about a round. */
+static const struct kind {
+    const char *name;
+    unsigned roles;
+    bool of_round;
+    void (*on)(const reading *x);
+} kinds[] = {
+    { "started", BOTH, false, on_started },
+    { "round_opened", BOTH, true, on_opened },
+    { "upload", AS, true, on_upload },
+    { "round_closed", AS, true, on_closed },
+    { "verdict", BOTH, true, on_verdict },
+    { "charged", BOTH, true, on_charged },
+    { "counted", AS, true, on_counted },
+    { "revealed", BOTH, true, on_revealed },
+    { "released", AS, true, on_released },
+    { "blocked", AS, true, on_ended },
+    { "skipped", BOTH, true, on_ended },
+    { "resumed", CSP, true, on_resumed },
+    { "checkpoint", BOTH, false, on_checkpoint },
+    { "refused", BOTH, false, on_refused },
+};
+
+/* Finds or adds the round of an entry; rounds of a task only grow. */
+static sefl_status round_of(const reading *x, verify_round **out)
+{
+    verify_log *l = x->l;
+    uint64_t round = 0;
+    *out = NULL;
+    if (!l->has_id || !audit_number(x->e, "round", &round) || round == 0) {
+        wrong(x, "it belongs to no round of a task");
+        return SEFL_OK;
+    }
+    *out = verify_find_round(l, l->id, round, NULL);
+    if (*out)
+        return SEFL_OK;
+    SEFL_PASS(sefl_room(&l->rounds, &l->room, l->n + 1, sizeof *l->rounds));
+    *out = &l->rounds[l->n++];
+    **out = (verify_round){ .round = round };
+    memcpy((*out)->task, l->id, sizeof l->id);
+    l->restarted = false;
+    return SEFL_OK;
+}
+
+static sefl_status on_entry(verify *v, verify_log *l, const audit_entry *e)
+{
+    reading x = { .v = v, .l = l, .e = e };
+    l->line++;
+    l->after++;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kinds[i].name, e->kind) != 0)
+            continue;
+        if (!(kinds[i].roles & (l->role == VERIFY_AGGREGATOR ? AS : CSP))) {
+            wrong(&x, "this server writes no such entry");
+            return SEFL_OK;
+        }
+        if (kinds[i].of_round)
+            SEFL_PASS(round_of(&x, &x.r));
+        if (!kinds[i].of_round || x.r)
+            kinds[i].on(&x);
+        return SEFL_OK;
+    }
+    return SEFL_OK; /* "stopped", "enrolled", or a kind of a later version: the chain is right */
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* audit.head is a copy of one of the lines. */
+static sefl_status read_head(verify *v, const verify_log *l, sefl_buf *bytes, uint64_t *n)
+{
+    audit_entry e = { 0 };
+    *n = 0;
+    sefl_status st = file_read(bytes, l->head, AUDIT_LINE_MAX);
+    if (st == SEFL_ENOTFOUND) {
+        verify_say(v, VERIFY_NOTE, l->head,
+                   "not there: no round has ended yet, or it was deleted; "
+                   "a log without it may lack its end");
+        buf_reset(bytes);
+        return SEFL_OK;
+    }
+    SEFL_PASS(st);
+    bool ends = bytes->n > 0 && bytes->p[bytes->n - 1] == '\n';
+    bytes->n -= ends;
+    if (!ends || audit_entry_read(&e, buf_span(bytes)) != SEFL_OK)
+        verify_say(v, VERIFY_WRONG, l->head, "%s",
+                   ends ? sefl_last_error() : "it was changed: it is not one line");
+    else
+        *n = e.n;
+    audit_entry_clear(&e);
+    return SEFL_OK;
+}
+
+static void compare_head(verify *v, const verify_log *l, sefl_span line, const sefl_buf *head)
+{
+    if (line.n != head->n || memcmp(line.p, head->p, head->n) != 0)
+        verify_say(v, VERIFY_WRONG, l->path,
+                   "line %" PRIu64 ": it is not the checkpoint that %s contains", l->line, l->head);
+}
+
+static void sum_up(verify *v, const verify_log *l, uint64_t head_n, size_t rest)
+{
+    if (head_n > l->line)
+        verify_say(v, VERIFY_WRONG, l->path,
+                   "line %" PRIu64 " is missing: the log ends with line %" PRIu64
+                   ", but %s is line %" PRIu64 " of it",
+                   l->line + 1, l->line, l->head, head_n);
+    if (rest > 0)
+        verify_say(v, VERIFY_NOTE, l->path,
+                   "line %" PRIu64 " is incomplete (%zu bytes): the server is writing it, or died",
+                   l->line + 1, rest);
+    if (l->after > 0)
+        verify_say(v, VERIFY_NOTE, l->path,
+                   "the last %" PRIu64 " entries follow the last checkpoint: nothing would show if "
+                   "they were cut off",
+                   l->after);
+}
+
+sefl_status verify_read_log(verify *v, verify_log *l)
+{
+    sefl_status st = SEFL_OK;
+    audit_reader *r = NULL;
+    audit_entry e = { 0 };
+    sefl_buf head = { 0 };
+    uint64_t head_n = 0;
+    bool more = true;
+    const size_t before = v->wrong;
+    SEFL_TRY(read_head(v, l, &head, &head_n)); /* first: the log only grows */
+    SEFL_TRY(audit_reader_open(&r, l->path));
+    l->there = true;
+    while (more) {
+        if (audit_reader_next(r, &e, &more) != SEFL_OK) {
+            verify_failed(v, l->path);
+            l->broken = true;
+            break;
+        }
+        if (!more)
+            break;
+        SEFL_TRY(on_entry(v, l, &e));
+        if (l->line == head_n)
+            compare_head(v, l, audit_reader_line(r), &head);
+        if (l->line % 4096 == 0)
+            SEFL_CHECK(progress_report(v->c.progress, audit_reader_at(r), audit_reader_size(r)),
+                       SEFL_ECANCELLED, "stopped");
+    }
+    l->lines = l->line;
+    if (!l->broken)
+        sum_up(v, l, head_n, audit_reader_rest(r));
+    if (v->wrong == before)
+        verify_say(v, VERIFY_OK, l->path,
+                   "%" PRIu64 " entries, %zu rounds, %" PRIu64 " uploads, %" PRIu64
+                   " refusals, %" PRIu64 " signed checkpoints",
+                   l->lines, l->n, l->uploads, l->refusals, l->checkpoints);
+done:
+    audit_reader_close(r);
+    audit_entry_clear(&e);
+    buf_clear(&head);
+    sefl_free(l->set), l->set = NULL;
+    l->set_n = l->set_room = 0;
+    return st;
+}

@@ -1,0 +1,204 @@
+#!/bin/sh
+# sefl verify: a federation whose servers are killed in the middle is right; then each record is changed, and the
+# command names the file and the line.
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+# shellcheck source=tests/e2e/federation.lib.sh
+. "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
+
+verify() { # CODE ARGUMENTS...: output in $out
+    want=$1
+    shift
+    code=0
+    out=$("$SEFL" verify "$@" 2>&1) || code=$?
+    [ "$code" -eq "$want" ] || fail "'sefl verify $*' exits $code, not $want: $out"
+}
+
+# Momentum: the optimiser's state must be kept for the models to follow. Few integers are kept, so that some are
+# deleted.
+fed_provision run --clients 3 --words 300 --set model.embed=16 --set model.hidden=16 --set rounds.count=9 \
+    --set rounds.deadline_ms=60000 --set server.step=momentum
+as=$fed/aggregator log=$fed/aggregator/state/audit.jsonl
+keep="--integers-keep 2 --models-keep 2 --models-every 0"
+# shellcheck disable=SC2086 # several words
+fed_servers --linger 60 $keep
+verify 0 "$fed"
+fed_clients 1 2 3
+
+released() { [ "$(grep -c '"kind":"released"' "$log")" -ge "$1" ]; }
+closing() { [ "$(grep -c '"kind":"round_closed"' "$log")" -ge "$1" ]; }
+fed_until 60 "two releases" released 2
+verify 0 "$fed" # while the servers run
+fed_kill KILL aggregator
+fed_wait aggregator 10
+verify 0 "$fed"
+# shellcheck disable=SC2086
+fed_aggregator --linger 60 $keep
+fed_until 60 "closing of a round" closing 4
+fed_kill KILL csp aggregator
+fed_wait csp 10
+fed_wait aggregator 10
+verify 0 "$fed"
+fed_csp
+# shellcheck disable=SC2086
+fed_aggregator --linger 60 $keep
+for name in client-01 client-02 client-03 csp; do fed_done $name 60; done
+fed_kill TERM aggregator
+fed_done aggregator 20
+
+verify 0 "$fed"
+says "$log: "
+says "9 models released"
+says "bit for bit"
+says "their logs agree on 9 rounds"
+says "everything that could be checked is right"
+follow=$(printf '%s\n' "$out" | sed -n 's/.* \([0-9]*\) computed again.*/\1/p')
+case $follow in [345]) ;; *) fail "$follow models follow" ;; esac
+[ "$(find "$as/models" -name '*.integers' | wc -l)" -le 4 ] || fail "$(ls "$as/models")"
+[ "$(stat -c %a "$log")" = 600 ] || fail "mode $(stat -c %a "$log")"
+verify 0 "$fed" --json
+json
+says '"ok":true'
+verify 0 "$fed" --task "$fed/public/task.signed"
+# one server, one client
+verify 0 "$as"
+verify 0 "$fed/csp"
+verify 0 "$fed/clients/client-01"
+says "the aggregator signed"
+# what is no folder of a federation
+verify 1 "$dir/nowhere"
+says "does not exist"
+verify 1 "$fed/public"
+says "no aggregator.yml"
+# the log has no key, and nothing of an update
+if grep -q "PRIVATE\|SIGNING" "$log" "$fed/csp/state/audit.jsonl"; then fail "a key is in a log"; fi
+
+# ---- tampering: each change is made in a copy ----
+good=$fed
+tampered() { # NAME: a fresh copy, $fed
+    fed=$dir/tampered
+    rm -rf "$fed"
+    cp -r "$good" "$fed"
+    note "tampering: $1"
+}
+line_of() { grep -n "\"kind\":\"$1\"" "$2" | sed -n "${3}s/:.*//p"; } # KIND FILE NUMBER
+flip() { # FILE BYTE: changes one bit
+    old=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
+    chmod u+w "$1"
+    # shellcheck disable=SC2059 # the format is the byte
+    printf "\\$(printf %03o $((old ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2> /dev/null
+}
+
+for role in aggregator csp; do
+    for kind in started round_opened charged revealed checkpoint; do
+        tampered "an entry $kind of $role"
+        f=$fed/$role/state/audit.jsonl
+        n=$(line_of "$kind" "$f" 2)
+        sed -i "${n}s/\"kind\":\"$kind\"/\"kind\":\"$kind \"/" "$f"
+        verify 1 "$fed"
+        says "WRONG  $f: line $n: it was changed"
+    done
+done
+
+tampered "a line is removed"
+f=$fed/aggregator/state/audit.jsonl
+n=$(line_of upload "$f" 3)
+sed -i "${n}d" "$f"
+verify 1 "$fed"
+says "$f: line $n: it is entry $((n + 1)): entry $n is missing or was moved"
+
+tampered "two lines are swapped"
+sed -i "${n}{h;d};$((n + 1)){G}" "$f"
+verify 1 "$fed"
+says "$f: line $n: it is entry $((n + 1))"
+
+tampered "the last lines are cut off"
+all=$(wc -l < "$f")
+sed -i "$((all - 2)),\$d" "$f"
+verify 1 "$fed"
+says "$f: line $((all - 2)) is missing: the log ends with line $((all - 3))"
+expect 1 "$SEFL" aggregator --config "$fed/aggregator/aggregator.yml" --listen 127.0.0.1:0 --csp 127.0.0.1:1
+says "audit.jsonl ends with entry"
+
+tampered "the log and its head are cut off: the ledger and CSP know the rounds"
+n=$(line_of checkpoint "$f" 4)
+sed -i "$((n + 1)),\$d" "$f"
+tail -n 1 "$f" > "$fed/aggregator/state/audit.head"
+verify 1 "$fed"
+says "$fed/aggregator/ledger: round 9 is charged, and the log has no entry about it"
+says "is missing: $fed/csp/state/audit.jsonl line"
+
+tampered "the log is deleted"
+rm "$f"
+verify 1 "$fed"
+says "$f: the log is not there"
+
+if command -v python3 > /dev/null; then
+tampered "a line is written again, with its right hash: the next line does not continue it"
+n=$(line_of upload "$f" 2)
+python3 - "$f" "$n" << 'END'
+import hashlib, sys
+path, n = sys.argv[1], int(sys.argv[2])
+lines = open(path).read().split("\n")
+body = lines[n - 1].split(',"hash":"')[0].replace('"kind":"upload"', '"kind":"Upload"')
+lines[n - 1] = body + ',"hash":"' + hashlib.sha256(body.encode()).hexdigest() + '"}'
+open(path, "w").write("\n".join(lines))
+END
+verify 1 "$fed"
+says "$f: line $((n + 1)): it does not continue line $n: one of the two was replaced"
+
+tampered "the whole chain is written again: the checkpoint's signature is wrong"
+python3 - "$f" "$n" << 'END'
+import hashlib, re, sys
+path, n = sys.argv[1], int(sys.argv[2])
+lines, prev = open(path).read().rstrip("\n").split("\n"), "0" * 64
+for i, line in enumerate(lines):
+    body = line.split(',"hash":"')[0]
+    if i == n - 1:
+        body = re.sub('"body":"..', '"body":"00', body)
+    body = re.sub('"prev":"[0-9a-f]*"', '"prev":"%s"' % prev, body)
+    prev = hashlib.sha256(body.encode()).hexdigest()
+    lines[i] = body + ',"hash":"' + prev + '"}'
+open(path, "w").write("\n".join(lines) + "\n")
+END
+tail -n 1 "$f" > "$fed/aggregator/state/audit.head"
+verify 1 "$fed"
+says "(checkpoint): the server did not sign it"
+says "(round_closed): its set is not that of the uploads of round"
+fi
+
+tampered "a record of the ledger"
+flip "$fed/aggregator/ledger" $(($(stat -c %s "$fed/aggregator/ledger") - 60))
+verify 1 "$fed"
+says "WRONG  $fed/aggregator/ledger: record 9 does not continue the chain: it was changed"
+
+tampered "the ledger's last record is cut off"
+truncate -s -43 "$fed/csp/ledger"
+verify 1 "$fed"
+says "$fed/csp/ledger: record 10 is missing: $fed/csp/state/audit.jsonl line"
+
+tampered "a model"
+flip "$fed/aggregator/models/round-9.safetensors" 3000
+verify 1 "$fed"
+says "WRONG  $fed/aggregator/models/round-9.safetensors: it is not the file of round 9"
+
+tampered "a model that nobody released"
+cp "$fed/aggregator/models/round-9.safetensors" "$fed/aggregator/models/round-20.safetensors"
+verify 1 "$fed"
+says "round-20.safetensors: the log has no release of round 20"
+
+tampered "the released integers"
+flip "$fed/aggregator/models/round-9.integers" 100
+verify 1 "$fed"
+says "WRONG  $fed/aggregator/models/round-9.integers: it is not the file of round 9"
+
+tampered "a receipt"
+flip "$fed/clients/client-02/state/receipts" 100
+verify 1 "$fed"
+says "$fed/clients/client-02/state/receipts: receipt 1: it was changed"
+
+tampered "another task"
+"$SEFL" provision "$dir/other" --port-base 0 --clients 2 --words 300 > /dev/null 2>&1
+verify 1 "$fed" --task "$dir/other/public/task.signed"
+says "line 1 (started): its task names other servers' keys"
+echo "ok: every change was named"

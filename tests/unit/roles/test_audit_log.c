@@ -1,0 +1,338 @@
+/* The audit log: written, continued, torn, and changed in every byte. */
+#include "support/check.h"
+#include "support/folder.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "roles/audit/audit_log.h"
+#include "roles/audit/audit_read.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LINES_MAX = 16, LOG_MAX = 1 << 20 };
+
+static uint64_t now_s = 1790000000;
+
+static uint64_t now_ns(void *self)
+{
+    (void)self;
+    return now_s * 1000000000u;
+}
+
+static const sefl_clock clock_here = { .now_ns = now_ns };
+static sign_key *key;
+static char state[200], path[260], head[260];
+
+static void fresh(const char *name)
+{
+    static const uint8_t seed[SIGN_SEED_BYTES] = { 7 };
+    if (!key)
+        CHECK_OK(sign_key_from(&key, seed));
+    snprintf(state, sizeof state, "%s", folder_path(name));
+    snprintf(path, sizeof path, "%s/" AUDIT_LOG_NAME, state);
+    snprintf(head, sizeof head, "%s/" AUDIT_HEAD_NAME, state);
+    assert_int_equal(mkdir(state, 0700), 0);
+}
+
+static sefl_status try_open(audit_log **a)
+{
+    return audit_log_open(a,
+                          &(audit_log_config){ .folder = state, .key = key, .clock = &clock_here });
+}
+
+static audit_log *opened(void)
+{
+    audit_log *a = NULL;
+    CHECK_OK(try_open(&a));
+    return a;
+}
+
+/* Entries of all shapes: eight lines, the last one a checkpoint. */
+static void write_some(void)
+{
+    uint8_t who[32] = { 1, 2, 3 };
+    audit_log *a = opened();
+    audit_add(a, "started", lf_str("role", "aggregator"), lf_key("task", who));
+    audit_add(a, "upload", lf_u64("round", 1), lf_key("client", who), lf_key("body", who));
+    audit_add(a, "refused", lf_str("reason", "a \"quoted\"\nname \xc3\xa9"));
+    CHECK_OK(audit_log_sign(a));
+    audit_add(a, "skipped", lf_u64("round", 1), lf_bool("charged", false));
+    audit_add(a, "stopped");
+    CHECK_OK(audit_log_sign(a));
+    CHECK_OK(audit_log_sign(a)); /* the last entry is a checkpoint already */
+    audit_log_close(a);
+}
+
+static void read_log(sefl_buf *out)
+{
+    buf_reset(out);
+    CHECK_OK(file_read(out, path, LOG_MAX));
+}
+
+static void write_log(sefl_span bytes)
+{
+    CHECK_OK(file_write_atomic(path, bytes, 0600));
+}
+
+/* Reads the log to its end; returns the number of good lines. *st: the first failure. */
+static uint64_t good_lines(sefl_status *st, size_t *rest)
+{
+    audit_reader *r = NULL;
+    audit_entry e = { 0 };
+    bool more = true;
+    CHECK_OK(audit_reader_open(&r, path));
+    do
+        *st = audit_reader_next(r, &e, &more);
+    while (*st == SEFL_OK && more);
+    uint64_t n = audit_reader_lines(r);
+    *rest = audit_reader_rest(r);
+    audit_entry_clear(&e);
+    audit_reader_close(r);
+    return n;
+}
+
+static void read_back(void **unused)
+{
+    audit_reader *r = NULL;
+    audit_entry e = { 0 };
+    bool more;
+    uint64_t n;
+    uint8_t who[32];
+    sefl_span text;
+    sefl_buf b = { 0 }, c = { 0 };
+    (void)unused;
+    fresh("back");
+    write_some();
+    CHECK_OK(audit_reader_open(&r, path));
+    CHECK_OK(audit_reader_next(r, &e, &more));
+    assert_string_equal(e.kind, "started");
+    assert_int_equal(e.n, 1);
+    assert_int_equal(e.time, now_s);
+    CHECK_OK(audit_reader_next(r, &e, &more));
+    assert_true(audit_number(&e, "round", &n) && n == 1);
+    assert_true(audit_hash(&e, "client", who) && who[2] == 3);
+    assert_false(audit_number(&e, "client", &n));
+    assert_false(audit_hash(&e, "nothing", who));
+    CHECK_OK(audit_reader_next(r, &e, &more));
+    assert_true(audit_text(&e, "reason", &text));
+    assert_memory_equal(text.p, "a \"quoted\"\nname \xc3\xa9", text.n);
+    CHECK_OK(audit_reader_next(r, &e, &more));
+    assert_string_equal(e.kind, "checkpoint");
+    CHECK_OK(audit_bytes(&e, "signature", &b));
+    uint8_t bytes[AUDIT_SIGNED_BYTES];
+    audit_signed_bytes(bytes, e.n - 1, e.prev);
+    CHECK_OK(sign_check(b.p, sign_key_pub(key), SIGN_AUDIT, span_of(bytes, sizeof bytes)));
+    while (more)
+        CHECK_OK(audit_reader_next(r, &e, &more));
+    assert_int_equal(audit_reader_lines(r), 7);
+    assert_int_equal(audit_reader_rest(r), 0);
+    /* audit.head is the last line */
+    CHECK_OK(file_read(&c, head, LOG_MAX));
+    assert_memory_equal(c.p, audit_reader_line(r).p, c.n - 1);
+    audit_reader_close(r);
+    audit_entry_clear(&e);
+    buf_clear(&b);
+    buf_clear(&c);
+}
+
+static void continued(void **unused)
+{
+    sefl_status st;
+    size_t rest;
+    (void)unused;
+    fresh("continued");
+    for (int i = 0; i < 3; i++)
+        write_some();
+    assert_int_equal(good_lines(&st, &rest), 21);
+    CHECK_OK(st);
+}
+
+/* A torn last line is removed, and the log goes on. */
+static void torn(void **unused)
+{
+    sefl_buf b = { 0 };
+    sefl_status st;
+    size_t rest;
+    (void)unused;
+    fresh("torn");
+    write_some();
+    read_log(&b);
+    const size_t whole = b.n;
+    CHECK_OK(wr_fmt(&b, "{\"n\":8,\"time\":17900"));
+    write_log(buf_span(&b));
+    assert_int_equal(good_lines(&st, &rest), 7);
+    CHECK_OK(st);
+    assert_int_equal(rest, b.n - whole);
+    write_some();
+    assert_int_equal(good_lines(&st, &rest), 14);
+    CHECK_OK(st);
+    assert_int_equal(rest, 0);
+    buf_clear(&b);
+}
+
+/* Every byte of every line: the reader names that line. */
+static void every_byte(void **unused)
+{
+    static const uint8_t flips[] = { 1, 0x80 };
+    sefl_buf b = { 0 };
+    uint64_t line = 0;
+    (void)unused;
+    fresh("bytes");
+    write_some();
+    read_log(&b);
+    for (size_t i = 0; i < b.n; i++) {
+        for (size_t k = 0; k < sizeof flips; k++) {
+            sefl_status st;
+            size_t rest;
+            char want[40];
+            const uint8_t was = b.p[i];
+            b.p[i] ^= flips[k];
+            write_log(buf_span(&b));
+            const uint64_t good = good_lines(&st, &rest);
+            assert_int_equal(good, line);
+            snprintf(want, sizeof want, "line %llu:", (unsigned long long)line + 1);
+            if (i + 1 < b.n) {
+                CHECK_STATUS(st, SEFL_EPROTO);
+                assert_non_null(strstr(sefl_last_error(), want));
+            } else { /* the last line feed: the line counts as incomplete, and is not the head */
+                CHECK_OK(st);
+                assert_true(rest > 0);
+            }
+            b.p[i] = was;
+        }
+        line += b.p[i] == '\n';
+    }
+    buf_clear(&b);
+}
+
+typedef struct lines {
+    sefl_span at[LINES_MAX];
+    size_t n;
+} lines;
+
+static lines split(const sefl_buf *b)
+{
+    lines l = { .n = 0 };
+    for (size_t i = 0, from = 0; i < b->n; i++)
+        if (b->p[i] == '\n') {
+            l.at[l.n++] = span_of(b->p + from, i + 1 - from);
+            from = i + 1;
+        }
+    return l;
+}
+
+static void write_lines(const lines *l)
+{
+    sefl_buf b = { 0 };
+    for (size_t i = 0; i < l->n; i++)
+        CHECK_OK(wr_raw(&b, l->at[i].p, l->at[i].n));
+    write_log(buf_span(&b));
+    buf_clear(&b);
+}
+
+/* Lines that are swapped, missing or repeated. */
+static void moved(void **unused)
+{
+    sefl_buf b = { 0 };
+    sefl_status st;
+    size_t rest;
+    (void)unused;
+    fresh("moved");
+    write_some();
+    read_log(&b);
+    const lines all = split(&b);
+    assert_int_equal(all.n, 7);
+    for (size_t i = 0; i + 1 < all.n; i++) {
+        lines l = all;
+        l.at[i] = all.at[i + 1], l.at[i + 1] = all.at[i];
+        write_lines(&l);
+        assert_int_equal(good_lines(&st, &rest), i);
+        CHECK_STATUS(st, SEFL_EPROTO);
+
+        l = all; /* without line i */
+        memmove(&l.at[i], &l.at[i + 1], (all.n - i - 1) * sizeof *l.at);
+        l.n--;
+        write_lines(&l);
+        assert_int_equal(good_lines(&st, &rest), i);
+        CHECK_STATUS(st, SEFL_EPROTO);
+
+        l = all; /* line i twice */
+        memmove(&l.at[i + 1], &l.at[i], (all.n - i) * sizeof *l.at);
+        l.n++;
+        write_lines(&l);
+        assert_int_equal(good_lines(&st, &rest), i + 1);
+        CHECK_STATUS(st, SEFL_EPROTO);
+    }
+    buf_clear(&b);
+}
+
+/* A log that lost its end, or whose last line was changed, is not continued. */
+static void refused_logs(void **unused)
+{
+    sefl_buf b = { 0 };
+    audit_log *a = NULL, *second = NULL;
+    (void)unused;
+    fresh("refused");
+    write_some();
+    read_log(&b);
+    lines l = split(&b);
+    l.n--;
+    write_lines(&l);
+    CHECK_STATUS(try_open(&a), SEFL_ESTATE);
+    assert_non_null(strstr(sefl_last_error(), "ends with entry 6"));
+    b.p[b.n - 10] ^= 1;
+    write_log(buf_span(&b));
+    CHECK_STATUS(try_open(&a), SEFL_EPROTO);
+    b.p[b.n - 10] ^= 1;
+    write_log(buf_span(&b));
+    a = opened();
+    CHECK_STATUS(try_open(&second), SEFL_ESTATE); /* one process */
+    write_log(buf_span(&b));                      /* another file of the same name */
+    audit_add(a, "stopped");
+    CHECK_STATUS(audit_log_sync(a), SEFL_ESTATE);
+    audit_log_close(a);
+    CHECK_OK(audit_log_sync(NULL));
+    audit_log_close(NULL);
+    buf_clear(&b);
+}
+
+static void many_refusals(void **unused)
+{
+    sefl_status st;
+    size_t rest;
+    sefl_buf b = { 0 };
+    (void)unused;
+    fresh("many");
+    audit_log *a = opened();
+    for (int i = 0; i < 3 * AUDIT_REFUSED_PER_S; i++)
+        audit_refused(a, lf_str("reason", "upload.head"));
+    now_s++;
+    CHECK_OK(audit_log_sync(a));
+    audit_log_close(a);
+    assert_int_equal(good_lines(&st, &rest), AUDIT_REFUSED_PER_S + 1);
+    CHECK_OK(st);
+    read_log(&b);
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((const char *)b.p, "\"kind\":\"more_refused\",\"count\":200"));
+    buf_clear(&b);
+}
+
+static int clean_up(void **unused)
+{
+    sign_key_free(key);
+    return folder_remove(unused);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(read_back),     cmocka_unit_test(continued),
+        cmocka_unit_test(torn),          cmocka_unit_test(every_byte),
+        cmocka_unit_test(moved),         cmocka_unit_test(refused_logs),
+        cmocka_unit_test(many_refusals),
+    };
+    return cmocka_run_group_tests(tests, folder_make_quick, clean_up);
+}

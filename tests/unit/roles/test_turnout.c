@@ -1,0 +1,244 @@
+/* Who took part: letters, reasons, restarts, retention, and a large federation. */
+#include "support/check.h"
+#include "support/folder.h"
+
+#include "base/alloc.h"
+#include "base/sha256.h"
+#include "roles/aggregator/turnout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const uint8_t id[32] = "a task";
+
+static journal *open_journal(const char *name)
+{
+    journal *j;
+    CHECK_OK(journal_open(&j, folder_path(name), "aggregator", id));
+    return j;
+}
+
+static turnout *open_turnout(journal *j)
+{
+    turnout *t;
+    CHECK_OK(turnout_new(&t, j, 10, NULL));
+    return t;
+}
+
+/* Client i has a key of bytes i. */
+static const uint8_t *key_of(uint8_t i)
+{
+    static uint8_t key[32];
+    memset(key, i, sizeof key);
+    return key;
+}
+
+static void fetch(turnout *t, uint64_t round, uint8_t i)
+{
+    char name[8];
+    snprintf(name, sizeof name, "c%u", i);
+    turnout_fetched(t, round, key_of(i), name);
+}
+
+static void send(turnout *t, uint64_t round, uint8_t i, ingest_end end, const char *why)
+{
+    char name[8];
+    snprintf(name, sizeof name, "c%u", i);
+    turnout_upload(t, round, key_of(i), name, end, why);
+}
+
+static void close_round(turnout *t, journal *j, uint64_t round)
+{
+    CHECK_OK(journal_round_put(j, &(journal_round){ .round = round, .state = 1 }));
+    turnout_close(t, round);
+}
+
+static const char *grid(turnout *t, const page_grid_ask *ask)
+{
+    static char text[1 << 16];
+    sefl_buf b = { 0 };
+    CHECK_OK(turnout_grid(t, &b, ask));
+    assert_true(b.n < sizeof text);
+    snprintf(text, sizeof text, "%.*s", (int)b.n, (const char *)b.p);
+    buf_clear(&b);
+    return text;
+}
+
+static void has(const char *text, const char *part)
+{
+    if (!strstr(text, part))
+        fail_msg("%s is not in %s", part, text);
+}
+
+static const page_grid_ask all = { .rounds = 100, .clients = 200 };
+
+static void check_letters(const char *g)
+{
+    static const char *const want[] = {
+        "\"seen\":8,\"rounds\":[1,2]",
+        "{\"name\":\"c1 / 01010101\",\"cells\":\"ad\"}",
+        "{\"name\":\"c2 / 02020202\",\"cells\":\"a.\"}",
+        "{\"name\":\"c3 / 03030303\",\"cells\":\"r.\"}",
+        "{\"name\":\"c4 / 04040404\",\"cells\":\"x.\"}",
+        "{\"name\":\"c5 / 05050505\",\"cells\":\"d.\"}",
+        "{\"name\":\"c6 / 06060606\",\"cells\":\"l.\"}",
+        "{\"name\":\"c7 / 07070707\",\"cells\":\"r.\"}",
+        "{\"name\":\"c8 / 08080808\",\"cells\":\".d\"}",
+        "\"c3 / 03030303\",\"reason\":\"unit 3 is no \\\"ciphertext\\\"\"}",
+        "{\"round\":1,\"client\":\"c4 / 04040404\",\"reason\":\"seal does not open\"}",
+        "{\"round\":1,\"client\":\"c5 / 05050505\",\"reason\":\"its upload broke off\"}",
+        "{\"round\":1,\"client\":\"c7 / 07070707\",\"reason\":\"revoked\"}",
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        has(g, want[i]);
+    assert_null(strstr(g, "another's"));              /* it arrived after all */
+    assert_null(strstr(g, "\"round\":2,\"client\"")); /* the last round may still end well */
+}
+
+static void letters(void **state)
+{
+    (void)state;
+    journal *j = open_journal("letters");
+    turnout *t = open_turnout(j);
+    has(grid(t, &all), "{\"enrolled\":10,\"seen\":0,\"rounds\":[],\"clients\":[],\"why\":[]");
+    turnout_open(t, 1);
+    for (uint8_t i = 1; i <= 7; i++)
+        fetch(t, 1, i);
+    send(t, 1, 1, INGEST_TAKEN, "accepted");
+    send(t, 1, 1, INGEST_LATE, "late");                  /* an arrival is final */
+    send(t, 1, 2, INGEST_HEAD, "the head is another's"); /* refused, then accepted */
+    send(t, 1, 2, INGEST_TAKEN, "accepted");
+    send(t, 1, 3, INGEST_NOT_CIPHER, "unit 3 is no \"ciphertext\"");
+    send(t, 1, 4, INGEST_TAKEN, "accepted");
+    turnout_counted_out(t, 1, key_of(4), "seal does not open");
+    send(t, 1, 5, INGEST_CUT, "its upload broke off");
+    send(t, 1, 6, INGEST_OFFSET, "no matter");
+    send(t, 9, 6, INGEST_TAKEN, "another round");
+    turnout_barred(t, key_of(7), "revoked");
+    turnout_barred(t, key_of(99), "a stranger is not added");
+    turnout_counts c = turnout_now(t, 1);
+    assert_true(c.asked == 7 && c.arrived == 2 && c.dropped == 2 && c.refused == 3 && c.late == 0);
+    close_round(t, j, 1);
+    turnout_open(t, 2);
+    send(t, 1, 6, INGEST_LATE, "late"); /* after the round */
+    fetch(t, 2, 1);
+    fetch(t, 2, 8);
+    check_letters(grid(t, &all));
+    close_round(t, j, 2);
+    turnout_free(t);
+    t = open_turnout(j); /* after a restart it shows the same, and why c1 and c8 have no update */
+    const char *g = grid(t, &all);
+    check_letters(g);
+    has(g, "{\"round\":1,\"arrived\":2,\"late\":1,\"dropped\":1,\"refused\":3}");
+    turnout_open(t, 3);
+    has(grid(t, &all),
+        "{\"round\":2,\"client\":\"c8 / 08080808\",\"reason\":\"fetched the model and "
+        "sent no update in time\"}");
+    g = grid(t, &(page_grid_ask){ .rounds = 2, .clients = 2, .worst = true });
+    has(g, "\"clients\":[{\"name\":\"c3 / 03030303\""); /* it failed, and never arrived */
+    g = grid(t, &(page_grid_ask){ .first = 1, .rounds = 1, .from = 4, .clients = 2 });
+    has(g, "\"rounds\":[1],\"clients\":[{\"name\":\"c5 / 05050505\",\"cells\":\"d\"},{\"name\":"
+           "\"c6 / 06060606\",\"cells\":\"l\"}]");
+    g = grid(t, &(page_grid_ask){ .first = 500, .rounds = 5, .from = 500, .clients = 5 });
+    has(g, "\"rounds\":[],\"clients\":[]");
+    turnout_free(t);
+    journal_close(j);
+}
+
+/* After a crash in an open round the journal's uploads show who had arrived. */
+static void restart(void **state)
+{
+    (void)state;
+    journal *j = open_journal("restart");
+    turnout *t = open_turnout(j);
+    journal_update u = { .round = 1, .name = "c1", .bytes = 5 };
+    turnout_open(t, 1);
+    fetch(t, 1, 1);
+    fetch(t, 1, 2);
+    memcpy(u.client, key_of(1), 32);
+    CHECK_OK(journal_round_put(j, &(journal_round){ .round = 1 }));
+    CHECK_OK(journal_update_put(j, &u));
+    send(t, 1, 1, INGEST_TAKEN, "");
+    turnout_free(t); /* nothing of the open round is written */
+    t = open_turnout(j);
+    turnout_open(t, 1);
+    has(grid(t, &all), "\"clients\":[{\"name\":\"c1 / 01010101\",\"cells\":\"a\"}]");
+    turnout_free(t);
+    turnout_open(NULL, 1); /* hidden sampling */
+    fetch(NULL, 1, 1);
+    send(NULL, 1, 1, INGEST_TAKEN, "");
+    turnout_close(NULL, 1);
+    assert_int_equal(turnout_now(NULL, 1).asked, 0);
+    journal_close(j);
+}
+
+static void damaged(void **state)
+{
+    (void)state;
+    journal *j = open_journal("damaged");
+    turnout *t;
+    CHECK_OK(journal_fact_put(j, 0, "clients 0", span_of_str("too short for a client")));
+    CHECK_STATUS(turnout_new(&t, j, 10, NULL), SEFL_EPROTO);
+    CHECK_OK(journal_fact_put(j, 0, "clients 0", (sefl_span){ 0 }));
+    CHECK_OK(journal_round_put(j, &(journal_round){ .round = 1 }));
+    CHECK_OK(journal_fact_put(j, 1, "turnout", span_of_str("\xff\xff\xff\x7f")));
+    CHECK_STATUS(turnout_new(&t, j, 10, NULL), SEFL_EPROTO);
+    journal_close(j);
+}
+
+/* 10,000 clients and 1,000 rounds and a few more: size and memory of the answers are bounded. */
+static void large(void **state)
+{
+    (void)state;
+    enum { CLIENTS = 10000, ROUNDS = TURNOUT_ROUNDS + 20, BATCH = 170 };
+    static uint8_t key[CLIENTS][32];
+    journal *j = open_journal("large");
+    turnout *t = open_turnout(j);
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        sha256_of(key[i], span_of(&i, sizeof i));
+    for (uint64_t r = 1; r <= ROUNDS; r++) {
+        if (r % BATCH == 1)
+            CHECK_OK(journal_begin(j));
+        turnout_open(t, r);
+        for (uint32_t i = (uint32_t)r % 7; i < CLIENTS; i += 7) /* each takes part in a seventh */
+            turnout_upload(t, r, key[i], "site", i % 3 ? INGEST_TAKEN : INGEST_HASH, "bytes");
+        close_round(t, j, r);
+        if (r % BATCH == 0)
+            CHECK_OK(journal_commit(j));
+    }
+    turnout_free(t);
+    sefl_heap_mark();
+    const size_t before = sefl_heap_live();
+    t = open_turnout(j);
+    turnout_open(t, ROUNDS);
+    assert_true(sefl_heap_peak() - before < (8 << 20));
+    sefl_heap_mark();
+    const size_t idle = sefl_heap_live();
+    for (int worst = 0; worst < 2; worst++) {
+        sefl_buf b = { 0 };
+        CHECK_OK(turnout_grid(t, &b,
+                              &(page_grid_ask){ .rounds = PAGE_GRID_ROUNDS,
+                                                .clients = PAGE_GRID_CLIENTS,
+                                                .from = 5000,
+                                                .worst = worst }));
+        assert_true(b.n < (256 << 10));
+        buf_clear(&b);
+    }
+    assert_true(sefl_heap_peak() - idle < (2 << 20));
+    const char *g = grid(t, &(page_grid_ask){ .first = 10, .rounds = 20, .clients = 1 });
+    has(g, "\"cells\":\"           "); /* rounds 10 to 20 are forgotten */
+    has(g, "\"counts\":[{\"round\":21,");
+    turnout_free(t);
+    journal_close(j);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(letters),
+        cmocka_unit_test(restart),
+        cmocka_unit_test(damaged),
+        cmocka_unit_test(large),
+    };
+    return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
+}
