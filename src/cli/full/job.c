@@ -13,10 +13,10 @@ sefl_status job_open(job *j, uint64_t groups, const sefl_progress *stop)
         SEFL_PASS(ranks_mpi_open(&m, (unsigned)groups, stop));
         *j = (job){ ranks_mpi_get(m), groups, ranks_mpi_group(m), m };
     }
-#endif
-    (void)stop;
     SEFL_NEED(groups == j->groups, SEFL_EINVAL,
               "--groups divides the ranks of an MPI job: start sefl with mpirun");
+#endif
+    (void)groups, (void)stop;
     return SEFL_OK;
 }
 
