@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PIECE_BYTES = 64 << 20, EXIT_FAILED = 1 };
+enum { PIECE_BYTES = 64 << 20, COLLECT_BYTES = 1 << 20, EXIT_FAILED = 1 };
 #define PATIENCE_SECONDS 0.002 /* spins this long before it sleeps */
 #define SLEEP_NS         200000
 
@@ -118,7 +118,7 @@ static sefl_status reduce(void *self, void *items, size_t n, const ranks_how *ho
 
 static sefl_status send_all(ranks_mpi *m, const uint8_t *items, size_t n, size_t item_bytes)
 {
-    const size_t most = PIECE_BYTES / item_bytes;
+    const size_t most = COLLECT_BYTES / item_bytes;
     uint64_t count = n;
     MPI_TRY(m, MPI_Send(&count, 1, MPI_UINT64_T, 0, 0, m->group));
     for (size_t at = 0; at < n; at += most) {
@@ -132,7 +132,7 @@ static sefl_status send_all(ranks_mpi *m, const uint8_t *items, size_t n, size_t
 static sefl_status receive_all(ranks_mpi *m, int from, uint8_t *piece, size_t item_bytes,
                                ranks_take *take, void *ctx)
 {
-    const size_t most = PIECE_BYTES / item_bytes;
+    const size_t most = COLLECT_BYTES / item_bytes;
     uint64_t n;
     MPI_TRY(m, MPI_Recv(&n, 1, MPI_UINT64_T, from, 0, m->group, MPI_STATUS_IGNORE));
     for (size_t at = 0; at < n; at += most) {
@@ -154,7 +154,7 @@ static sefl_status collect(void *self, const void *items, size_t n, size_t item_
     SEFL_PASS(meet(m));
     if (m->r.rank > 0)
         return send_all(m, items, n, item_bytes);
-    SEFL_TRY(sefl_new(&piece, PIECE_BYTES, 1));
+    SEFL_TRY(sefl_new(&piece, COLLECT_BYTES, 1));
     for (unsigned from = 1; from < m->r.size; from++)
         SEFL_TRY(receive_all(m, (int)from, piece, item_bytes, take, ctx));
 done:
