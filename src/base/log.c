@@ -12,6 +12,11 @@
 
 static const char *const level_name[] = { "debug", "info", "warn", "error", "off" };
 
+const char *log_level_name(log_level level)
+{
+    return level_name[level];
+}
+
 sefl_log log_open(int fd, log_level level, const sefl_clock *wall)
 {
     return (sefl_log){ .level = level, .fd = fd, .json = !isatty(fd), .clock = wall };
@@ -84,14 +89,18 @@ static sefl_status write_json(sefl_buf *b, const sefl_log *lg, log_level level, 
     return json_end(&j);
 }
 
-/* Escapes as \xNN every byte that could move the cursor: a peer's text may contain anything. */
-static sefl_status write_word(sefl_buf *b, const char *s)
+sefl_status log_wr_plain(sefl_buf *b, sefl_span text)
 {
     sefl_status st = SEFL_OK;
-    for (; *s && st == SEFL_OK; s++)
-        st = (uint8_t)*s < 0x20 || (uint8_t)*s >= 0x7f ? wr_fmt(b, "\\x%02x", (uint8_t)*s)
-                                                       : wr_raw(b, s, 1);
+    for (size_t i = 0; i < text.n && st == SEFL_OK; i++)
+        st = text.p[i] < 0x20 || text.p[i] >= 0x7f ? wr_fmt(b, "\\x%02x", text.p[i])
+                                                   : wr_raw(b, text.p + i, 1);
     return st;
+}
+
+static sefl_status write_word(sefl_buf *b, const char *s)
+{
+    return log_wr_plain(b, span_of_str(s));
 }
 
 static sefl_status write_human(sefl_buf *b, const sefl_log *lg, log_level level, const char *event,

@@ -91,6 +91,13 @@ struct json;
 void log_fields_json(struct json *j, const log_field *fields);
 #define json_fields(j, ...) log_fields_json((j), LOG_FIELDS(__VA_ARGS__))
 
+/* Appends text that may contain anything, and escapes as \xNN every byte that could move a
+ * terminal's cursor: all but printable ASCII. */
+struct sefl_buf;
+sefl_status log_wr_plain(struct sefl_buf *b, sefl_span text) SEFL_MUST_CHECK;
+
+const char *log_level_name(log_level level);
+
 /* Logs one event; a field of type LF_END ends the list. Use the macros below. */
 void log_event(sefl_log *lg, log_level level, const char *event, const log_field *fields);
 

@@ -62,6 +62,8 @@ typedef struct cli_command {
     X(provision)             \
     X(operator)              \
     X(task)                  \
+    X(status)                \
+    X(logs)                  \
     X(aggregator)            \
     X(csp)                   \
     X(client)                \

@@ -378,6 +378,18 @@ static sefl_status take(parse *p, const entry *e, const char *value)
                              span_of_str(value ? value : "true"), origin);
 }
 
+/* getopt accepts a unique beginning of a long option; a later version may have two options that
+ * begin so. Returns the word if it is one, else NULL. */
+static const char *abbreviated(const char *name, char *const *argv)
+{
+    const bool separate = optarg && optarg == argv[optind - 1];
+    const char *word = argv[optind - 1 - separate];
+    const bool whole = strncmp(word, "--", 2) != 0 || /* a letter */
+                       (strncmp(word + 2, name, strlen(name)) == 0 &&
+                        (!word[2 + strlen(name)] || word[2 + strlen(name)] == '='));
+    return whole ? NULL : word;
+}
+
 static int take_options(parse *p, int argc, char **argv)
 {
     struct option longopts[OPTIONS_MAX + 1] = { 0 };
@@ -397,6 +409,9 @@ static int take_options(parse *p, int argc, char **argv)
             i++;
         if (i == p->n)
             return bad_option(p, argc, argv, c);
+        const char *part = abbreviated(p->e[i].name, argv);
+        if (part)
+            return cli_misuse(p->c, "unknown option %s; did you mean --%s?", part, p->e[i].name);
         sefl_status st = take(p, &p->e[i], optarg);
         if (st == SEFL_EINVAL)
             return cli_misuse(p->c, "%s", sefl_last_error());

@@ -2,7 +2,8 @@
  *
  *     const page_asset *a = page_asset_of("/page.css");      // NULL: there is no such file
  *
- * The files are src/page/web/; cmake/sefl_assets.cmake turns them into this table. page.html is "/".
+ * The files are in src/page/web/; cmake/sefl_assets.cmake turns them into this table. "/" is
+ * page.html.
  * Threads: any; all of it is constant.   Secrets: none. */
 #ifndef PAGE_ASSETS_H
 #define PAGE_ASSETS_H

@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -34,6 +35,7 @@ enum {
     WATCHED_MS = 30000, /* after a request without a stream */
     TOKEN_BURST = 5,
     SAMPLE_MAX = 16 << 10,
+    SAMPLE_MODEL = 256 << 20, /* a larger model would need too much memory beside the server */
 };
 
 static const char headers[] =
@@ -397,12 +399,19 @@ static void end_sampler(page *p)
     p->has_sampler = false;
 }
 
+static bool is_small(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && s.st_size <= SAMPLE_MODEL;
+}
+
 /* On the ticker's thread: starts the sampler if there is a model that it has not seen. */
 static void look_for_sample(page *p)
 {
     page_model m = { 0 };
     if (!p->c.sample || !p->c.source->model || atomic_load(&p->sampling) ||
-        p->c.source->model(p->c.ctx, &m) != SEFL_OK || m.round == p->sampled.round)
+        p->c.source->model(p->c.ctx, &m) != SEFL_OK || m.round == p->sampled.round ||
+        !is_small(m.path))
         return;
     end_sampler(p);
     p->sampled = m;
@@ -416,7 +425,7 @@ static void publish(page *p, sefl_buf *last)
 {
     sefl_buf state = { 0 }, event = { 0 };
     if (make_state(p, &state) == SEFL_OK &&
-        (state.n != last->n || memcmp(state.p, last->p, state.n) != 0) &&
+        !(last->p && state.n == last->n && memcmp(state.p, last->p, state.n) == 0) &&
         write_event(p, &event, buf_span(&state)) == SEFL_OK) {
         if (p->local)
             web_server_publish(p->local, buf_span(&event));

@@ -24,7 +24,7 @@
  * The source's functions run on the page's own threads, so they must lock for a short time only.
  * The page calls them only for a request, or while a stream is open. The sampler, if there is one,
  * runs on a thread of its own with the lowest priority, once for each released model, and only
- * while somebody watches.
+ * while somebody watches, if the model's file has at most 256 MiB.
  * Threads: one owner; any thread may call page_set_id.   Secrets: the token. */
 #ifndef PAGE_PAGE_H
 #define PAGE_PAGE_H

@@ -152,7 +152,9 @@ enum { LINK_KINDS = LINK_AFTER - LINK_HELLO };
     X(KEY, 14, "CSP no longer has the key of this round")                             \
     X(SLICE, 15, "CSP does not have these noise shares")                              \
     X(CHECKS, 16, "too many failed checks of noise shares: this task has ended")      \
-    X(PAIR, 17, "this lane belongs to another stream")
+    X(PAIR, 17, "this lane belongs to another stream")                                \
+    X(PAUSED, 18, "CSP's operator has paused the task")                               \
+    X(ENDED, 19, "CSP's operator has ended the task")
 
 typedef enum link_no {
 #define LINK_NO_ENUM(name, value, text) LINK_NO_##name = value,

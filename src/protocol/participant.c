@@ -118,6 +118,7 @@ static sefl_status got_news(participant *m, const participant_event *e, uint64_t
         return SEFL_OK;
     case ROUND_WAITING:
     case ROUND_CLOSED:
+    case ROUND_PAUSED:
         break;
     }
     worked(m, P_POLL);

@@ -70,7 +70,13 @@ typedef struct participant_order {
  * always present. */
 #define ROUND_NEWS_FIELDS(X) X(state) X(round) X(left_ms) X(header) X(why)
 
-typedef enum round_word { ROUND_WAITING, ROUND_OPEN, ROUND_CLOSED, ROUND_OVER } round_word;
+typedef enum round_word {
+    ROUND_WAITING,
+    ROUND_OPEN,
+    ROUND_CLOSED,
+    ROUND_PAUSED, /* an operator has to resume the task */
+    ROUND_OVER
+} round_word;
 typedef struct round_news {
     round_word state;
     uint64_t round;

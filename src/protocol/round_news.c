@@ -13,6 +13,7 @@ enum { ENVELOPE_MAX = 4096, JSON_MAX = 16384 };
 static const char *const words[] = { [ROUND_WAITING] = "waiting",
                                      [ROUND_OPEN] = "open",
                                      [ROUND_CLOSED] = "closed",
+                                     [ROUND_PAUSED] = "paused",
                                      [ROUND_OVER] = "over" };
 
 #define NAME(name) #name,

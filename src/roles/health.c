@@ -1,6 +1,11 @@
 #include "roles/health.h"
 
 #include "base/json.h"
+#include "base/json_read.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
 
 sefl_status health_check(const host_port *a, const settings *s)
 {
@@ -22,6 +27,33 @@ sefl_status health_start(local_http **out, const host_port *a, const local_page 
                                                        .log = log });
 }
 
+/* The task's state beyond its phase. */
+static void write_task(json *j, const health_news *n)
+{
+    const task *t = n->task;
+    const waiting_view *v = n->open;
+    json_fields(j, lf_str("name", t->name), lf_bool("paused", n->paused),
+                lf_if(n->pausing, lf_bool("pausing", true)),
+                lf_if(n->ending, lf_bool("ending", true)),
+                lf_if(n->why != NULL, lf_str("why", n->why)),
+                lf_if(t->claim, lf_real("epsilon_target", t->epsilon)));
+    if (v)
+        json_fields(j, lf_if(t->publish_count, lf_u64("arrived", v->arrived)),
+                    lf_u64("need", v->needed), lf_u64("most", t->clients_max),
+                    lf_u64("extensions", v->extensions), lf_u64("deadline_at", n->deadline_s));
+}
+
+static void write_last(json *j, const rounds_report *r)
+{
+    json_fields(j, lf_u64("last_round", r->round),
+                lf_str("last_outcome", r->skipped   ? "skipped"
+                                       : r->blocked ? "blocked"
+                                                    : "released"),
+                lf_if(r->has_perplexity, lf_real("perplexity", r->perplexity)),
+                lf_if(r->has_epsilon, lf_real("epsilon_server", r->epsilon_server)),
+                lf_if(r->has_epsilon, lf_real("epsilon_others", r->epsilon_others)));
+}
+
 sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n)
 {
     json j = json_into(out);
@@ -30,9 +62,106 @@ sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n)
                 lf_bool(n->peer, n->peer_is_there), lf_str("phase", n->phase),
                 lf_u64("round", n->round), lf_u64("rounds", n->task ? n->task->rounds : 0),
                 n->task ? lf_key("task", n->task->id) : lf_str("task", ""));
+    if (n->task)
+        write_task(&j, n);
+    if (n->last && n->last->round > 0)
+        write_last(&j, n->last);
+    json_fields(&j, lf_if(n->has_queue, lf_u64("queued", n->queued)),
+                lf_if(n->control != 0, lf_u64("control", n->control)));
     json_close(&j, '}');
     SEFL_PASS(json_end(&j));
     SEFL_PASS(wr_u8(out, '\n'));
     *status = n->healthy ? 200 : 503;
+    return SEFL_OK;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+typedef enum kind { TEXT, FLAG, NUMBER, REAL } kind;
+
+#define AT(member) offsetof(health_facts, member)
+#define TEXT_AT(name)                                          \
+    {                                                          \
+#name, TEXT, AT(name), sizeof((health_facts *)0)->name \
+    }
+static const struct member {
+    const char *key;
+    kind kind;
+    size_t at, size; /* TEXT: size of the array */
+} members[] = {
+    TEXT_AT(role),
+    TEXT_AT(phase),
+    TEXT_AT(name),
+    TEXT_AT(task),
+    TEXT_AT(why),
+    TEXT_AT(last_outcome),
+    { "healthy", FLAG, AT(healthy), 0 },
+    { "csp", FLAG, AT(peer_is_there), 0 },
+    { "aggregator", FLAG, AT(peer_is_there), 0 },
+    { "paused", FLAG, AT(paused), 0 },
+    { "pausing", FLAG, AT(pausing), 0 },
+    { "ending", FLAG, AT(ending), 0 },
+    { "round", NUMBER, AT(round), 0 },
+    { "rounds", NUMBER, AT(rounds), 0 },
+    { "arrived", NUMBER, AT(arrived), 0 },
+    { "need", NUMBER, AT(need), 0 },
+    { "most", NUMBER, AT(most), 0 },
+    { "extensions", NUMBER, AT(extensions), 0 },
+    { "deadline_at", NUMBER, AT(deadline_at), 0 },
+    { "last_round", NUMBER, AT(last_round), 0 },
+    { "queued", NUMBER, AT(queued), 0 },
+    { "control", NUMBER, AT(control), 0 },
+    { "perplexity", REAL, AT(perplexity), 0 },
+    { "epsilon_server", REAL, AT(epsilon_server), 0 },
+    { "epsilon_others", REAL, AT(epsilon_others), 0 },
+    { "epsilon_target", REAL, AT(epsilon_target), 0 },
+};
+
+static sefl_status read_text(jread *j, char *out, size_t size)
+{
+    sefl_buf b = { 0 };
+    sefl_status st = jread_str(j, &b);
+    size_t n = b.n < size ? b.n : size - 1;
+    if (st == SEFL_OK && n > 0)
+        memcpy(out, b.p, n);
+    out[st == SEFL_OK ? n : 0] = 0;
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
+{
+    health_facts *f = ctx;
+    const struct member *m = members, *end = m + sizeof members / sizeof *members;
+    while (m < end && !jread_is(key, m->key))
+        m++;
+    if (m == end)
+        return jread_skip(j);
+    char *to = (char *)f + m->at;
+    f->has_arrived |= m->at == AT(arrived);
+    f->has_queue |= m->at == AT(queued);
+    switch (m->kind) {
+    case TEXT:
+        return read_text(j, to, m->size);
+    case FLAG:
+        return jread_bool(j, (bool *)(void *)to);
+    case NUMBER:
+        return jread_u64(j, (uint64_t *)(void *)to);
+    case REAL:
+        break;
+    }
+    return jread_real(j, (double *)(void *)to);
+}
+
+sefl_status health_read(health_facts *out, sefl_span page)
+{
+    health_facts f = {
+        .perplexity = NAN, .epsilon_server = NAN, .epsilon_others = NAN, .epsilon_target = NAN
+    };
+    *out = f;
+    SEFL_NEED(page.n <= HEALTH_MAX, SEFL_EPROTO, "a health page has at most %d bytes", HEALTH_MAX);
+    SEFL_PASS(jread_document(page, read_member, &f));
+    SEFL_NEED(*f.role && *f.phase, SEFL_EPROTO, "this is not a health page: it has no role");
+    *out = f;
     return SEFL_OK;
 }

@@ -2,14 +2,16 @@
  * whether the other server is connected.
  *
  *     {"role":"aggregator","healthy":true,"csp":true,"phase":"collecting","round":3,
- *      "rounds":40,"task":"..."}
+ *      "rounds":40,"task":"...","name":"notes","paused":false,"arrived":3,"need":5,"most":10,
+ *      "deadline_at":1790000000,"last_round":2,"perplexity":41.5,...}
  *     {"role":"csp","healthy":true,"aggregator":false,"phase":"signed","round":3,
- *      "rounds":40,"task":"..."}
+ *      "rounds":40,"task":"...","name":"notes","paused":false}
  *
  * The status is 200 if the server is healthy, 503 if not. AS is healthy while the link to CSP is
  * up, since no round begins or ends without CSP, once the task is over, and while it has none. CSP
  * is healthy while it runs; it waits for AS to dial, and the page shows whether AS is connected.
- * The page shows only public facts (the task, its round) and nothing about a single client. The
+ * The page shows only public facts (the task, its round) and nothing about a single client; it
+ * leaves out the number of arrived updates if the task does not publish counts. The
  * setting `health` is a loopback address (net/local_http.h explains why), or empty for no page.
  * Threads: any thread may call health_write.   Secrets: none. */
 #ifndef ROLES_HEALTH_H
@@ -19,6 +21,8 @@
 #include "config/settings.h"
 #include "net/local_http.h"
 #include "protocol/task.h"
+#include "roles/aggregator/waiting.h"
+#include "sum/round_report.h"
 
 /* Serves these pages, /healthz among them; *out is NULL if the setting is empty. */
 sefl_status health_start(local_http **out, const host_port *a, const local_page *pages,
@@ -33,11 +37,37 @@ typedef struct health_news {
     const char *phase;
     uint64_t round;   /* 0: none yet */
     const task *task; /* NULL: no task now */
+
+    bool paused;               /* no round is in progress, and an operator has to resume the task */
+    bool ending, pausing;      /* AS: once this round is over */
+    const char *why;           /* why it is paused or over; NULL: it is not */
+    const waiting_view *open;  /* AS: the open round; NULL: none */
+    uint64_t deadline_s;       /* of the open round, Unix time */
+    const rounds_report *last; /* AS: the latest round since the start; round 0 or NULL: none */
+    uint64_t control;          /* id of the operator's order that it obeys (control.h); 0: none */
+    bool has_queue;            /* it has a folder of tasks, ... */
+    uint64_t queued;           /* ... and these wait in it */
 } health_news;
 
 #define HEALTH_NO_TASK "no task" /* a phase of both servers */
 
 /* Appends the page and sets *status to 200 or 503. */
 sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n) SEFL_MUST_CHECK;
+
+/* What a reader of a page learns (`sefl status`). A number that the page does not have is 0, or NAN
+ * if it is a double; a missing text is "". */
+typedef struct health_facts {
+    char role[16], phase[64], name[80], task[65], why[128], last_outcome[16];
+    bool healthy, peer_is_there, paused, pausing, ending;
+    bool has_arrived, has_queue;
+    uint64_t round, rounds, arrived, need, most, extensions, deadline_at, last_round, queued;
+    uint64_t control;
+    double perplexity, epsilon_server, epsilon_others, epsilon_target;
+} health_facts;
+
+/* Reads a page, at most HEALTH_MAX bytes. Skips members that it does not know and cuts long texts;
+ * texts may contain any UTF-8. SEFL_EPROTO if it is not a page. */
+enum { HEALTH_MAX = 65536 };
+sefl_status health_read(health_facts *out, sefl_span page) SEFL_MUST_CHECK;
 
 #endif

@@ -7,7 +7,8 @@
  *   2. Rounds and, within a round, attempts only grow: every REVEAL has a new attempt number.
  *   3. REVEAL is given only for a set that was frozen with at least `threshold` clients.
  *   4. A round that was in SKIPPING is never revealed: SKIPPING leads to the next round or to DONE.
- *   5. `why` is set before DONE when the task ends after the current round. */
+ *   5. `why` is set before DONE when the task ends after the current round.
+ *   6. While `paused`, no SIGN is given; `drop` is set only for a round in progress. */
 #include "sum/agg.h"
 
 #include "base/alloc.h"
@@ -19,12 +20,14 @@ enum {
     SKIPPED_IN_ROW_MAX = 10,
     BACKOFF_MS = 500,  /* doubled with each failure */
     BACKOFF_STEPS = 7, /* up to 64 s */
+    PUT_OFF_MS = 8000, /* longest delay while CSP's operator pauses the task */
 };
 
 struct agg {
     const task *t;
     agg_memory m;
     bool linked, finished;
+    bool put_off; /* CSP refused the latest SIGN because its operator has paused the task */
     agg_order_kind link_busy, local_busy;  /* AGG_WAIT: nothing */
     unsigned dial_failures, work_failures; /* in a row */
     uint64_t retry_ms;                     /* no order on the link before this */
@@ -42,6 +45,7 @@ const char *agg_why_text(agg_why w)
         [AGG_WHY_TOO_FEW] = "too many rounds in a row were skipped",
         [AGG_WHY_STOPPED] = "stopped by its operator",
         [AGG_WHY_BLOCKED] = "the release check blocked three rounds in a row",
+        [AGG_WHY_CSP] = "ended by CSP's operator",
     };
     return (unsigned)w < AGG_WHYS ? texts[w] : "?";
 }
@@ -88,6 +92,7 @@ static void finish(agg *a, agg_why why)
 /* After a round was released, blocked or skipped. */
 static void next_round(agg *a)
 {
+    a->m.drop = false;
     if (a->m.why != AGG_WHY_NONE) {
         finish(a, a->m.why);
     } else if (a->m.skipped_in_row >= SKIPPED_IN_ROW_MAX) {
@@ -115,8 +120,14 @@ static void tick(agg *a, uint64_t now)
     /* a clock that was set back must not lengthen a wait */
     if (a->retry_ms > now + ((uint64_t)BACKOFF_MS << BACKOFF_STEPS))
         a->retry_ms = now;
+    if (a->m.phase < AGG_COLLECTING && a->m.why != AGG_WHY_NONE && a->link_busy != AGG_SIGN)
+        finish(a, a->m.why); /* no round is in progress */
     if (a->m.phase != AGG_COLLECTING)
         return;
+    if (a->m.drop) {
+        a->m.phase = AGG_SKIPPING;
+        return;
+    }
     if (a->m.deadline_ms > now + longest)
         a->m.deadline_ms = now + longest;
     if (t->enough > 0 && a->m.clients >= t->enough) {
@@ -159,6 +170,7 @@ static void link_down(agg *a)
 static void signed_(agg *a)
 {
     a->link_busy = AGG_WAIT;
+    a->put_off = false;
     worked(a);
     a->m.phase = AGG_COLLECTING;
     a->m.clients = a->m.extensions = 0;
@@ -236,23 +248,57 @@ static void skipped(agg *a)
 {
     a->link_busy = AGG_WAIT;
     worked(a);
-    a->m.skipped_in_row++;
+    a->m.skipped_in_row += !a->m.drop;
     next_round(a);
 }
 
-/* Drops the round if its set is not frozen yet; otherwise completes it. */
+static void put_off(agg *a)
+{
+    if (a->link_busy != AGG_SIGN)
+        return; /* LINK_DOWN ended it */
+    a->link_busy = AGG_WAIT;
+    a->put_off = true;
+    back_off(a, &a->work_failures);
+    if (a->retry_ms > a->now + PUT_OFF_MS)
+        a->retry_ms = a->now + PUT_OFF_MS;
+}
+
+static void left(agg *a)
+{
+    a->link_busy = AGG_WAIT;
+    finish(a, a->m.why == AGG_WHY_NONE ? AGG_WHY_CSP : a->m.why);
+}
+
+/* With `now`: drops the round in progress, unless its set is frozen. tick does the rest. */
+static void drop(agg *a)
+{
+    bool open = a->m.phase == AGG_COLLECTING || a->link_busy == AGG_SIGN;
+    if (a->event->now && open)
+        a->m.drop = true;
+}
+
 static void stop(agg *a)
 {
     if (a->m.phase == AGG_DONE)
         return;
     if (a->m.why == AGG_WHY_NONE)
         a->m.why = AGG_WHY_STOPPED;
-    if (a->m.phase == AGG_STARTING || a->m.phase == AGG_SIGNING) {
-        a->link_busy = AGG_WAIT;
-        finish(a, AGG_WHY_STOPPED);
-    } else if (a->m.phase == AGG_COLLECTING) {
-        a->m.phase = AGG_SKIPPING;
-    }
+    drop(a);
+}
+
+static void pause_(agg *a)
+{
+    if (a->m.phase == AGG_DONE)
+        return;
+    a->m.paused = true;
+    drop(a);
+}
+
+static void resume(agg *a)
+{
+    a->m.paused = false;
+    if (a->m.phase == AGG_SIGNING && a->m.why == AGG_WHY_NONE)
+        a->m.drop = false; /* a header is being signed: the round may open after all */
 }
 
 #define IN(phase) (1u << AGG_##phase)
@@ -265,6 +311,10 @@ static const struct {
     [AGG_LINK_UP] = { link_up, ~0u },
     [AGG_LINK_DOWN] = { link_down, ~0u },
     [AGG_STOP] = { stop, ~0u },
+    [AGG_PAUSE] = { pause_, ~0u },
+    [AGG_RESUME] = { resume, ~0u },
+    [AGG_PUT_OFF] = { put_off, IN(SIGNING) },
+    [AGG_LEFT] = { left, IN(SIGNING) },
     [AGG_SIGNED] = { signed_, IN(SIGNING) },
     [AGG_UPDATE] = { update, IN(COLLECTING) | IN(FREEZING) },
     [AGG_FROZEN] = { frozen, IN(FREEZING) },
@@ -317,7 +367,8 @@ static const struct {
 
 static agg_order_kind link_wish(const agg *a)
 {
-    bool only_there = a->m.phase == AGG_COLLECTING && a->linked; /* the link is up: enough */
+    bool idle = a->m.phase == AGG_COLLECTING || (a->m.phase == AGG_SIGNING && a->m.paused);
+    bool only_there = idle && a->linked; /* the link is up: enough */
     return only_there ? AGG_WAIT : wishes[a->m.phase].link;
 }
 
@@ -386,7 +437,7 @@ sefl_status agg_restore(agg *a, const agg_memory *m, uint64_t now_ms)
               "the stored state does not belong to this task: it reveals a set of %u clients",
               m->clients);
     a->m = *m;
-    a->linked = a->finished = false;
+    a->linked = a->finished = a->put_off = false;
     a->link_busy = a->local_busy = AGG_WAIT;
     a->dial_failures = 0;
     worked(a);
@@ -412,6 +463,14 @@ uint64_t agg_round(const agg *a)
 uint64_t agg_deadline_ms(const agg *a)
 {
     return a->m.phase == AGG_COLLECTING ? a->m.deadline_ms : 0;
+}
+
+bool agg_is_paused(const agg *a, bool *by_csp)
+{
+    bool between = a->m.phase < AGG_COLLECTING && a->m.why == AGG_WHY_NONE;
+    if (by_csp)
+        *by_csp = between && !a->m.paused && a->put_off;
+    return between && (a->m.paused || a->put_off);
 }
 
 /* ---- uploads --------------------------------------------------------------------------------- */

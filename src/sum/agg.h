@@ -23,7 +23,7 @@
  *     RELEASING    RELEASED: the model is durable              SIGNING next round, or DONE
  *                  BLOCKED: the release check blocks the sum   the same; the model stays
  *     SKIPPING     SKIPPED                                     SIGNING next round, or DONE
- *     DONE         rounds, budget, convergence, too many skipped or blocked rounds, or stop
+ *     DONE         rounds, budget, convergence, too many skipped or blocked rounds, or an operator
  *
  * Noise shares (joint noise) belong to no round: the driver fills their pool in the background, and
  * REVEAL waits for missing ones.
@@ -35,9 +35,9 @@
  *
  *     order     ends with                       order     ends with
  *     DIAL      LINK_UP or LINK_DOWN            REVEAL    REVEALED, REVEAL_FAILED, LOST, BUDGET
- *     SIGN      SIGNED, BUDGET or LOST          FREEZE    FROZEN, with the size of the set
- *     SKIP      SKIPPED                         RELEASE   RELEASED or BLOCKED
- *                                               FINISH    (nothing)
+ *     SIGN      SIGNED, BUDGET, LOST,           FREEZE    FROZEN, with the size of the set
+ *               PUT_OFF or LEFT                 RELEASE   RELEASED or BLOCKED
+ *     SKIP      SKIPPED                         FINISH    (nothing)
  *
  * LINK_DOWN makes the order in progress on the link fail; the machine repeats the order after a
  * delay that starts at half a second and doubles up to 64 s. The task ends after ten skipped rounds
@@ -45,8 +45,15 @@
  * them do not count).
  *
  * BUDGET skips the round, from which nothing has been revealed, and ends the task; in SIGNING it
- * ends the task at once. STOP drops a round that is still collecting but completes one whose set is
- * frozen.
+ * ends the task at once.
+ *
+ * The operators' events. PAUSE and STOP let the round in progress end as usual; with `now` they
+ * drop it (SKIPPING), but only while it is still collecting: a round whose set is frozen completes.
+ * After PAUSE, no round begins until RESUME: the machine waits in SIGNING, where no deadline runs.
+ * STOP ends the task, and nothing undoes it. A round dropped this way does not count as one of ten
+ * skipped rounds. PUT_OFF: CSP's operator has paused the task, so the machine asks again after a
+ * delay of at most 8 s. LEFT: CSP's operator has ended it. An event that repeats one changes
+ * nothing.
  *
  * agg_restore continues from a stored state. Whenever an event or agg_next changes the state, the
  * driver stores agg_remember before it executes the next order, so no attempt number is used twice.
@@ -83,16 +90,21 @@ typedef enum agg_event_kind {
     AGG_RELEASED,
     AGG_BLOCKED,
     AGG_SKIPPED,
+    AGG_PUT_OFF,
+    AGG_LEFT,
     AGG_STOP,
+    AGG_PAUSE,
+    AGG_RESUME,
     AGG_EVENTS
 } agg_event_kind;
 
 typedef struct agg_event {
     agg_event_kind kind;
-    uint64_t round;   /* except LINK_* and STOP; an event of another round is ignored */
+    uint64_t round;   /* except LINK_* and operators' events; that of another round is ignored */
     uint32_t clients; /* UPDATE: number of durable updates; FROZEN: clients in the set, never 0 */
     bool has_perplexity; /* RELEASED: perplexity on the public validation text is known */
     double perplexity;
+    bool now; /* PAUSE, STOP: drop a round that is still collecting */
 } agg_event;
 
 typedef enum agg_order_kind {
@@ -116,6 +128,7 @@ typedef enum agg_why {
     AGG_WHY_TOO_FEW,
     AGG_WHY_STOPPED,
     AGG_WHY_BLOCKED,
+    AGG_WHY_CSP,
     AGG_WHYS
 } agg_why;
 const char *agg_why_text(agg_why w);
@@ -134,7 +147,9 @@ typedef struct agg_memory {
     uint64_t deadline_ms;
     uint32_t extensions, clients, skipped_in_row, blocked_in_row, rounds_without_gain;
     double best_perplexity; /* 0: none yet */
-    agg_why why;
+    agg_why why;            /* before DONE: why the task ends after this round */
+    bool paused;            /* by AS's operator */
+    bool drop;              /* the round in progress is dropped */
 } agg_memory;
 
 typedef struct agg agg;
@@ -156,6 +171,9 @@ agg_phase agg_get_phase(const agg *a);
 const char *agg_phase_name(agg_phase phase);
 uint64_t agg_round(const agg *a);
 uint64_t agg_deadline_ms(const agg *a); /* 0 unless COLLECTING */
+/* True if no round is in progress and an operator has to resume the task before one begins.
+ * *by_csp (may be NULL): it is CSP's operator. */
+bool agg_is_paused(const agg *a, bool *by_csp);
 
 /* ---- uploads ------------------------------------------------------------------------------ */
 

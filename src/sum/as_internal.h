@@ -61,6 +61,7 @@ struct as_link {
     as_phase phase;
     uint32_t asked;     /* question in progress; LINK_SUM, LINK_COUNTED: the parts of a reveal */
     uint32_t got;       /* kind of CSP's message */
+    unsigned no;        /* code of CSP's latest NO; 0: it answered the latest question */
     bool in_step;       /* the stream stays usable although the question has failed */
     link_msg out;       /* to CSP */
     link_msg in;        /* from CSP, if there is a channel */

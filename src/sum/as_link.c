@@ -119,6 +119,7 @@ static sefl_status on_no(as_link *l, rd *r)
         words[n] = r->p[n] >= 0x20 && r->p[n] < 0x7f ? (char)r->p[n] : '?';
     words[n] = '\0';
     l->in_step = true;
+    l->no = code;
     l->ended |= code == LINK_NO_CHECKS;
     bool more = n > 0 && strcmp(words, link_no_text(code)) != 0;
     sefl_status st =
@@ -158,6 +159,7 @@ sefl_status as_begin(as_link *l)
     SEFL_NEED(l->phase == AS_IDLE, SEFL_ESTATE, "CSP has not answered %s yet",
               link_kind_name(l->asked));
     buf_reset(&l->out.body);
+    l->no = 0;
     return SEFL_OK;
 }
 
@@ -300,6 +302,11 @@ const as_peer *as_link_peer(const as_link *l)
 bool as_link_ended(const as_link *l)
 {
     return l->ended;
+}
+
+unsigned as_link_no(const as_link *l)
+{
+    return l->no;
 }
 
 bool as_link_dead(const as_link *l)

@@ -173,6 +173,8 @@ sefl_status as_link_reveal(as_link *l, const as_reveal *o, bool *kept, int64_t *
 bool as_link_dead(const as_link *l);
 /* True if CSP has ended the task because too many checks of noise shares failed. */
 bool as_link_ended(const as_link *l);
+/* Returns the code of CSP's NO (link_no) to the latest question; 0 if it did not answer NO. */
+unsigned as_link_no(const as_link *l);
 const as_times *as_link_times(const as_link *l);
 
 #endif

@@ -163,8 +163,24 @@ static sefl_status get_signed(as_rounds *r, sefl_buf *both, round_header *h)
     return as_link_header(r->link, both, h);
 }
 
+/* CSP's operator has paused or ended the task. */
+static sefl_status held(as_rounds *r, uint64_t round, bool ended)
+{
+    pthread_mutex_lock(&r->lock);
+    bool known = agg_is_paused(r->a, NULL);
+    pthread_mutex_unlock(&r->lock);
+    if (ended || !known)
+        log_warn(r->c.log, ended ? "CSP's operator has ended the task" : "CSP has paused the task",
+                 lf_u64("round", round));
+    as_rounds_linked_now(r);
+    return as_rounds_say(r, ended ? AGG_LEFT : AGG_PUT_OFF, round);
+}
+
 static sefl_status not_signed(as_rounds *r, uint64_t round, sefl_status why)
 {
+    const unsigned no = r->link ? as_link_no(r->link) : 0;
+    if (no == LINK_NO_PAUSED || no == LINK_NO_ENDED)
+        return held(r, round, no == LINK_NO_ENDED);
     if (why == SEFL_EBUDGET) {
         log_info(r->c.log, "budget", lf_u64("round", round), lf_str("why", sefl_last_error()));
         return as_rounds_say(r, AGG_BUDGET, round);

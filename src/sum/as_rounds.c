@@ -83,7 +83,8 @@ static bool memory_differs(const agg_memory *a, const agg_memory *b)
     return a->phase != b->phase || a->round != b->round || a->attempt != b->attempt ||
            a->deadline_ms != b->deadline_ms || a->extensions != b->extensions || a->why != b->why ||
            a->skipped_in_row != b->skipped_in_row || a->blocked_in_row != b->blocked_in_row ||
-           a->rounds_without_gain != b->rounds_without_gain;
+           a->rounds_without_gain != b->rounds_without_gain || a->paused != b->paused ||
+           a->drop != b->drop;
 }
 
 sefl_status as_rounds_tell(as_rounds *r, const agg_event *e)
@@ -250,12 +251,49 @@ sefl_status as_rounds_idle(as_rounds *r, uint64_t until_ms)
     return SEFL_OK;
 }
 
-/* Lets the caller ask CSP other questions, which may lose the link. */
+void as_rounds_command(as_rounds *r, const as_command *c)
+{
+    pthread_mutex_lock(&r->lock);
+    r->command = *c;
+    as_rounds_wake(r);
+    pthread_mutex_unlock(&r->lock);
+}
+
+uint64_t as_rounds_commanded(as_rounds *r)
+{
+    pthread_mutex_lock(&r->lock);
+    uint64_t id = r->commanded;
+    pthread_mutex_unlock(&r->lock);
+    return id;
+}
+
+/* Obeys the operator. The machine's memory is durable before `commanded` says so. */
+static sefl_status obey(as_rounds *r, const as_command *c)
+{
+    SEFL_PASS(as_rounds_tell(r, &(agg_event){ .kind = c->event, .now = c->now }));
+    pthread_mutex_lock(&r->lock);
+    r->commanded = c->id;
+    agg_memory m = agg_remember(r->a);
+    pthread_mutex_unlock(&r->lock);
+    log_info(r->c.log,
+             c->event == AGG_PAUSE    ? "paused by the operator: no other round begins"
+             : c->event == AGG_RESUME ? "resumed by the operator"
+                                      : "ended by the operator",
+             lf_u64("round", m.round), lf_str("phase", agg_phase_name(m.phase)),
+             lf_bool("drops_round", m.drop));
+    return SEFL_OK;
+}
+
+/* Lets the operator decide, and the caller ask CSP other questions, which may lose the link. */
 static sefl_status between(as_rounds *r)
 {
     pthread_mutex_lock(&r->lock);
     r->seen = r->events;
+    const as_command order = r->command;
+    r->command = (as_command){ 0 };
     pthread_mutex_unlock(&r->lock);
+    if (order.id != 0)
+        SEFL_PASS(obey(r, &order));
     if (r->c.between)
         r->c.between(r->c.ctx, r->link);
     return r->link && as_link_dead(r->link) ? as_rounds_link_down(r, "request") : SEFL_OK;

@@ -135,6 +135,16 @@ bool as_rounds_stopping(const as_rounds *r);
 /* Tells as_rounds_run that an event has happened. Call it while holding the lock. */
 void as_rounds_wake(as_rounds *r);
 
+/* An operator's order. as_rounds_run obeys it before its next order, and as_rounds_commanded
+ * returns its id once the result is durable. Any thread may call both. */
+typedef struct as_command {
+    uint64_t id;          /* not 0 */
+    agg_event_kind event; /* AGG_PAUSE, AGG_RESUME or AGG_STOP */
+    bool now;
+} as_command;
+void as_rounds_command(as_rounds *r, const as_command *c);
+uint64_t as_rounds_commanded(as_rounds *r); /* 0: none */
+
 /* Sealed tasks, on the thread of as_rounds_run: sends CSP the heads of uploads that have arrived
  * since the last call (EARLY). The driver does this while it waits. */
 sefl_status as_rounds_send_heads(as_rounds *r) SEFL_MUST_CHECK;

@@ -21,6 +21,8 @@ struct as_rounds {
     release_from model; /* the latest release */
     sefl_buf header;    /* header of the current round, once it is signed */
     uint64_t events;    /* number of calls to as_rounds_wake */
+    as_command command; /* the operator's, not obeyed yet; id 0: none */
+    uint64_t commanded; /* id of the latest one obeyed */
     atomic_bool stop;   /* written under the lock, read without it */
 
     /* owned by the thread of as_rounds_run */

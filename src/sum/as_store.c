@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { MEMORY_VERSION = 2, MODEL_BYTES = 8 + SHA256_BYTES, SIGNAL_BYTES = 16 };
+enum { MEMORY_VERSION = 3, MODEL_BYTES = 8 + SHA256_BYTES, SIGNAL_BYTES = 16 };
 
 #define DAMAGED(what) "store: the " what " of round %" PRIu64 " is damaged"
 
@@ -250,19 +250,21 @@ static sefl_status memory_write(sefl_buf *b, const agg_memory *m)
     SEFL_PASS(wr_u32(b, m->skipped_in_row));
     SEFL_PASS(wr_u32(b, m->blocked_in_row));
     SEFL_PASS(wr_u32(b, m->rounds_without_gain));
-    return wr_u64(b, bits_of(m->best_perplexity));
+    SEFL_PASS(wr_u64(b, bits_of(m->best_perplexity)));
+    return wr_u8(b, (uint8_t)(m->paused | m->drop << 1));
 }
 
 static sefl_status memory_read(agg_memory *m, sefl_span in)
 {
     rd r = rd_over(in);
-    uint8_t version, phase, why;
+    uint8_t version, phase, why, flags;
     uint64_t best;
     *m = (agg_memory){ 0 };
     SEFL_PASS(rd_u8(&r, &version));
-    SEFL_NEED(version >= 1 && version <= MEMORY_VERSION, SEFL_EUNSUPPORTED,
-              "store: memory of a round of version %u; this program knows 1 to %d", version,
-              MEMORY_VERSION);
+    SEFL_NEED(version == MEMORY_VERSION, SEFL_EUNSUPPORTED,
+              "store: another version of SEFL began this task (memory %u, not %d): finish it with "
+              "that version",
+              version, MEMORY_VERSION);
     SEFL_PASS(rd_u8(&r, &phase));
     SEFL_PASS(rd_u8(&r, &why));
     SEFL_PASS(rd_u64(&r, &m->round));
@@ -271,11 +273,13 @@ static sefl_status memory_read(agg_memory *m, sefl_span in)
     SEFL_PASS(rd_u32(&r, &m->extensions));
     SEFL_PASS(rd_u32(&r, &m->clients));
     SEFL_PASS(rd_u32(&r, &m->skipped_in_row));
-    if (version >= 2)
-        SEFL_PASS(rd_u32(&r, &m->blocked_in_row));
+    SEFL_PASS(rd_u32(&r, &m->blocked_in_row));
     SEFL_PASS(rd_u32(&r, &m->rounds_without_gain));
     SEFL_PASS(rd_u64(&r, &best));
+    SEFL_PASS(rd_u8(&r, &flags));
     SEFL_PASS(rd_end(&r));
+    SEFL_NEED(flags <= 3, SEFL_EPROTO, "store: memory of a round: flags %u", flags);
+    m->paused = flags & 1, m->drop = flags & 2;
     m->phase = (agg_phase)phase, m->why = (agg_why)why;
     m->best_perplexity = double_of(best);
     return SEFL_OK;

@@ -54,8 +54,9 @@ sefl_status csp_reply_head(csp *c, uint32_t kind, sefl_span more)
 
 sefl_status csp_no(csp *c, link_no code, const char *sentence)
 {
-    log_warn(c->c.log, "refused", lf_str("question", link_kind_name(c->asked)),
-             lf_u64("code", code), lf_str("why", sentence ? sentence : link_no_text(code)));
+    LOG_AT(c->c.log, code == LINK_NO_PAUSED ? LOG_DEBUG : LOG_WARN, /* AS asks every few seconds */
+           "refused", lf_str("question", link_kind_name(c->asked)), lf_u64("code", code),
+           lf_str("why", sentence ? sentence : link_no_text(code)));
     csp_replies_clear(c->out);
     sefl_status st = link_no_write(csp_reply(c, LINK_NO), code, sentence);
     c->refused = st == SEFL_OK;
@@ -115,6 +116,9 @@ sefl_status csp_in_turn(csp *c, uint64_t round)
     csp_round before;
     ledger_head after;
     char why[120];
+    csp_hold hold = c->c.hold ? c->c.hold(c->c.enrol_ctx) : CSP_GOES_ON;
+    if (hold != CSP_GOES_ON)
+        return csp_no(c, hold == CSP_PAUSED ? LINK_NO_PAUSED : LINK_NO_ENDED, NULL);
     SEFL_PASS(csp_own(c, csp_store_highest(s, &top)));
     if (round != top.header + 1 || round > c->c.task->rounds) {
         snprintf(why, sizeof why,

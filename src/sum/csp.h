@@ -48,6 +48,7 @@
 
 enum { CSP_CHECKS_MAX = 3 };
 
+typedef enum csp_hold { CSP_GOES_ON, CSP_PAUSED, CSP_ENDED } csp_hold;
 /* Duration of the parts of the latest reveal, in nanoseconds. */
 typedef struct csp_times {
     uint64_t charge;
@@ -75,7 +76,10 @@ typedef struct csp_config {
      * member. The machine has verified the proof. SEFL_EAUTH if it refuses, with the reason for the
      * log. If NULL, CSP enrols no sites. */
     sefl_status (*enrol)(void *ctx, const enrol_claim *c, const enrol_proof *p);
-    void *enrol_ctx; /* also for members, vouch and member */
+    void *enrol_ctx; /* also for members, vouch, member and hold */
+    /* Whether this server's operator lets another round begin. A round whose header is signed goes
+     * on in any case. If NULL, every round may begin. */
+    csp_hold (*hold)(void *ctx);
     /* Sets *most to the largest number of clients that this round can have; UINT64_MAX: unknown.
      * The machine calls it when it signs the header (begins) and before it reveals the sum: every
      * client approved at any time between the two calls counts. If NULL, the number is unknown. */

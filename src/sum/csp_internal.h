@@ -69,7 +69,7 @@ sefl_status csp_own(csp *c, sefl_status st) SEFL_MUST_CHECK;
 /* Queues NO unless this round's header is signed and the round is not skipped. On success
  * now->state is CSP_SIGNED or CSP_REVEALED. */
 sefl_status csp_must_have(csp *c, uint64_t round, csp_round *now) SEFL_MUST_CHECK;
-/* Queues NO unless this round is the next to sign. */
+/* Queues NO unless this round is the next to sign, and the operator lets a round begin. */
 sefl_status csp_in_turn(csp *c, uint64_t round) SEFL_MUST_CHECK;
 /* Queues NO unless AS signed the envelope for this task. */
 sefl_status csp_from_as(csp *c, const envelope *env, sign_kind kind) SEFL_MUST_CHECK;

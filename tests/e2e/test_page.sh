@@ -113,6 +113,19 @@ fed_kill TERM aggregator csp
 fed_done aggregator 20
 fed_done csp 20
 
+# hidden sampling: AS neither shows nor records who takes part
+fed_provision hidden --clients 3 --words 400 --set privacy.sampling=hidden --set privacy.rate=0.5 --set rounds.threshold=2
+fed_csp --stay
+fed_aggregator --page 127.0.0.1:0
+enter aggregator
+wants /state.json '"hidden_sampling":true'
+wants /state.json '"grid":false'
+case $said in *asked* | *refused*) fail "hidden sampling: $said" ;; esac
+[ "$(status_of -b "$jar" "$at/grid.json")" = 404 ] || fail "a grid under hidden sampling"
+fed_kill TERM aggregator csp
+fed_done aggregator 20
+fed_done csp 20
+
 # a simulation has the same page
 printf 'clients: 4\nrounds.count: 2\n' > "$dir/experiment.yml"
 fed_start simulate "$SEFL" simulate -c "$dir/experiment.yml" --runs "$dir/runs" --serve

@@ -70,6 +70,10 @@ verify 1 "$dir/nowhere"
 says "does not exist"
 verify 1 "$fed/public"
 says "no aggregator.yml"
+mkdir "$dir/simulated"
+touch "$dir/simulated/config.yml" "$dir/simulated/metrics.jsonl"
+verify 1 "$dir/simulated"
+says "is a simulation: it has no servers"
 # the log has no key, and nothing of an update
 if grep -q "PRIVATE\|SIGNING" "$log" "$fed/csp/state/audit.jsonl"; then fail "a key is in a log"; fi
 
@@ -130,6 +134,9 @@ says "is missing: $fed/csp/state/audit.jsonl line"
 
 tampered "the log is deleted"
 rm "$f"
+verify 1 "$fed"
+says "$f: the log is not there"
+rm "$fed/aggregator/state/audit.head"
 verify 1 "$fed"
 says "$f: the log is not there"
 

@@ -57,8 +57,8 @@ static inline sefl_status as_run_event(as_run *r, agg_event_kind kind)
 {
     pthread_mutex_lock(as_rounds_lock(r->rounds));
     agg *a = as_rounds_agg(r->rounds);
-    sefl_status st =
-        agg_on(a, &(agg_event){ .kind = kind, .round = agg_round(a) }, clock_ms(&r->wall));
+    sefl_status st = agg_on(a, &(agg_event){ .kind = kind, .round = agg_round(a), .now = true },
+                            clock_ms(&r->wall));
     pthread_mutex_unlock(as_rounds_lock(r->rounds));
     return st;
 }

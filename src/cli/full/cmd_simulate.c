@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "net/web_server.h"
 #include "privacy/accountant/accountant.h"
 #include "roles/client/hook.h"
 #include "simulate/simulate.h"
@@ -290,6 +291,13 @@ static int give_up(const session *s, sefl_status st)
     return rc;
 }
 
+/* Checks all runs and counts those with private text. */
+static sefl_status check(session *s, size_t *closed)
+{
+    SEFL_PASS(experiment_args_each(&s->args, count_private, closed));
+    return s->serve ? sefl_at(web_server_check_loopback(s->serve_at.host), "--serve-at") : SEFL_OK;
+}
+
 static int run(void *self)
 {
     session *s = self;
@@ -298,8 +306,8 @@ static int run(void *self)
     int rc = CLI_DONE;
     interrupt_catch();
     sefl_status st = job_open(&s->job, s->groups, &stop);
-    if (st == SEFL_OK) /* also checks all runs */
-        st = ranks_agree(s->job.ranks, experiment_args_each(&s->args, count_private, &closed));
+    if (st == SEFL_OK)
+        st = ranks_agree(s->job.ranks, check(s, &closed));
     s->line.on = job_leads(&s->job) && meter_terminal() && !s->quiet;
     if (st == SEFL_OK && closed > 1 && job_leads(&s->job) && s->job.group == 0)
         fprintf(stderr,

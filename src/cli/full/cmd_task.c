@@ -1,4 +1,5 @@
 #include "base/hex.h"
+#include "cli/full/task_control.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/print.h"
@@ -28,7 +29,7 @@
 
 typedef struct wish {
     const char *path, *out, *config, *key, *as_key, *csp_key, *init, *vocab, *valid, *as;
-    bool force, json, explain;
+    bool force, json, explain, now, yes;
     settings s;
     /* What the action works on; finish releases it. */
     sefl_buf file, result;
@@ -457,6 +458,25 @@ static sefl_status task_queue_add(void *options)
     return st;
 }
 
+/* ---- pause, resume, end ---------------------------------------------------------------------- */
+
+static sefl_status task_pause(void *options)
+{
+    const wish *w = options;
+    return task_control(w->config, CONTROL_PAUSE, w->now, false);
+}
+
+static sefl_status task_resume(void *options)
+{
+    return task_control(((const wish *)options)->config, CONTROL_RESUME, false, false);
+}
+
+static sefl_status task_end(void *options)
+{
+    const wish *w = options;
+    return task_control(w->config, CONTROL_END, w->now, w->yes);
+}
+
 /* ---- command line ---------------------------------------------------------------------------- */
 
 #define TO(member) SETTING_TO(wish, member)
@@ -464,8 +484,9 @@ static const setting_def options[] = {
     { "out", SETTING_PATH, "", TO(out),
       .help = "File to write the task to; for queue, the new folder" },
     OPTION_SET,
-    { "config", SETTING_PATH, "", TO(config),
-      .help = "Read settings from a YAML file; --set and --set-file override them" },
+    { "config", SETTING_PATH, "", TO(config), .letter = 'c',
+      .help = "For new, read settings from a YAML file, which --set and --set-file override; for "
+              "pause, resume and end, the server's aggregator.yml or csp.yml" },
     { "aggregator-key", SETTING_PATH, "", TO(as_key),
       .help = "Public signing key of the aggregation server" },
     { "csp-key", SETTING_PATH, "", TO(csp_key), .help = "Public signing key of CSP" },
@@ -481,6 +502,10 @@ static const setting_def options[] = {
     { "as", SETTING_WORD, "", "aggregator csp", TO(as), .help = "Role of the server that signs" },
     { "explain", SETTING_FLAG, TO(explain),
       .help = "Also explain who can learn what from the training" },
+    { "now", SETTING_FLAG, TO(now),
+      .help = "At AS: drop the round in progress if it still collects updates: nothing of it is "
+              "revealed or charged" },
+    { "yes", SETTING_FLAG, TO(yes), .help = "Do not ask" },
     OPTION_FORCE(wish),
     OPTION_JSON(wish),
     { 0 },
@@ -501,12 +526,22 @@ static const cli_action actions[] = {
       "Adds TASK to a server's folder of tasks, all at once: --out names the new sub-folder. AS "
       "needs --init and the other files that the task names; CSP needs none of them.",
       "out", "vocab init valid", AT, task_queue_add },
+    { "pause", NULL, NULL,
+      "Lets the round in progress end, and no other begin until resume. The server may be running "
+      "or not. Either server's operator can do this.",
+      "config", "now", 0, task_pause },
+    { "resume", NULL, NULL, "Lets the next round of a paused task begin.", "config", "", 0,
+      task_resume },
+    { "end", NULL, NULL,
+      "Ends the task after the round in progress, for good: clients get the final model, and the "
+      "servers go on with the next task of the queue.",
+      "config", "now yes", 0, task_end },
     { 0 },
 };
 
 const cli_command cmd_task = {
     .name = "task",
-    .summary = "create, sign, show, check and queue the task of a federation",
+    .summary = "create, sign, show, check, queue, pause, resume and end a task",
     .notes = "The settings population and rounds.enrolled are required; so are model.vocab, "
              "vocab.sha256 and init.sha256, unless --vocab and --init provide them. All others "
              "have defaults, such as scheme pad, epsilon 8 at delta 1e-6 with as much joint noise "

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-enum { ENGINE_ABI = 3 };
+enum { ENGINE_ABI = 4 };
 
 enum { ENGINE_LSTM, ENGINE_TRANSFORMER };          /* engine_setup.body */
 enum { ENGINE_SGD, ENGINE_MOMENTUM, ENGINE_ADAM }; /* engine_setup.optimiser */

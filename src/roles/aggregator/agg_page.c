@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { REPORT_BYTES = 64 << 20 };
+enum { REPORT_BYTES = 16 << 20 }; /* about 50,000 rounds */
 
 /* ---- what the aggregator tells --------------------------------------------------------------- */
 
@@ -90,6 +90,7 @@ static void add_task(aggregator *a, page_state *s)
     add_round(a, s);
     add_servers(a, s);
     s->healthy = page_yes(s->csp == PAGE_YES || phase == AGG_DONE);
+    s->paused = page_yes(rounds_held(a->rounds).paused);
 }
 
 static sefl_status state(void *ctx, sefl_buf *out)

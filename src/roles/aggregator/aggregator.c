@@ -157,6 +157,9 @@ static void report(void *ctx, const rounds_report *r)
     agg_monitor_round(&a->monitor, r);
     if (metrics_append(a->metrics, r, &a->task) != SEFL_OK)
         log_error(a->o.log, "metrics.jsonl not written", lf_str("why", sefl_last_error()));
+    pthread_mutex_lock(&a->lock);
+    a->last = *r;
+    pthread_mutex_unlock(&a->lock);
     turnout_close(a->turnout, r->round);
     if (a->o.round)
         a->o.round(a->o.ctx, r, a->task.rounds);
@@ -274,6 +277,7 @@ static void look_at_round(aggregator *a)
 static void every_second(void *ctx)
 {
     aggregator *a = of_http(ctx);
+    agg_status_look(a);
     audit_log_tick(a->audit);
     look_at_list(a);
     look_at_certificate(a);
@@ -284,6 +288,7 @@ static void every_second(void *ctx)
         look_at_round(a);
     }
     save_tally(a);
+    agg_status_save(a);
 }
 
 static void listed(void *ctx)
@@ -429,7 +434,9 @@ static sefl_status begin(aggregator *a)
     monitor_task(&a->monitor, a->account, &a->task);
     SEFL_PASS(make_lanes(a));
     SEFL_PASS(make_rounds(a));
+    agg_status_look(a); /* before the first round */
     SEFL_PASS(agg_page_task(a));
+    agg_status_save(a); /* instead of that of an earlier run */
     return serve(a);
 }
 
@@ -455,13 +462,15 @@ void agg_task_end(aggregator *a)
     a->http.closing = true;
     save_tally(a);
     https_server_stop(a->server);
+    if (a->server)
+        agg_status_save(a); /* what it was at the end */
     buf_clear(&a->tally);
     if (a->rounds)
         rounds_set_ingest(a->rounds, NULL);
     ingest_free(a->ingest);
     rounds_free(a->rounds);
-    agg_page_task_end(a);
     lanes_free(a->lanes);
+    agg_page_task_end(a); /* a lane reports refused peers to it */
     shares_pool_free(a->shares);
     releases_free(a->releases);
     account_close(a->account);
@@ -477,34 +486,12 @@ void agg_task_end(aggregator *a)
     a->has_task = false;
     a->withdrawn = false;
     a->waiting = (waiting){ 0 };
+    a->last = (rounds_report){ 0 };
+    control_forget(&a->control);
     pthread_mutex_unlock(&a->task_lock);
 }
 
-health_news agg_health(aggregator *a)
-{
-    health_news n = { .role = "aggregator", .peer = "csp", .phase = HEALTH_NO_TASK };
-    n.healthy = !a->rounds;
-    if (a->rounds) {
-        agg_phase phase = rounds_phase(a->rounds, &n.round, NULL);
-        n.task = &a->task;
-        n.phase = agg_phase_name(phase);
-        n.peer_is_there = rounds_linked(a->rounds);
-        n.healthy = n.peer_is_there || phase == AGG_DONE;
-    }
-    return n;
-}
-
-static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
-{
-    aggregator *a = ctx;
-    pthread_mutex_lock(&a->task_lock);
-    const health_news n = agg_health(a);
-    sefl_status st = health_write(body, status, &n);
-    pthread_mutex_unlock(&a->task_lock);
-    return st;
-}
-
-static const local_page pages[] = { { HTTP_HEALTH_PATH, "application/json", healthz },
+static const local_page pages[] = { { HTTP_HEALTH_PATH, "application/json", agg_status_page },
                                     { MONITOR_PATH, PROM_TYPE, agg_monitor_page } };
 
 static sefl_status open_task(aggregator *a)
@@ -518,7 +505,6 @@ static sefl_status open_task(aggregator *a)
 static sefl_status open_queue(aggregator *a)
 {
     const aggregator_settings *c = a->o.settings;
-    SEFL_PASS(file_make_folder(c->state, 0700)); /* for the counters */
     return task_queue_new(&a->queue, &(task_queue_config){ .folder = c->tasks,
                                                            .ledger = c->ledger,
                                                            .key = a->key,
@@ -556,6 +542,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
         log_warn(o->log, "no trust list (ca): certificates cannot be revoked, sites cannot enrol");
     }
     SEFL_TRY(pool_new(&a->pool, c->threads));
+    SEFL_TRY(control_open(&a->control, c->state));
     SEFL_TRY(c->tasks ? open_queue(a) : open_task(a));
     SEFL_TRY(health_start(&a->local, &c->health, pages, sizeof pages / sizeof *pages, a, o->log));
     SEFL_TRY(agg_page_start(a));
@@ -569,6 +556,7 @@ void aggregator_free(aggregator *a)
     local_http_stop(a->local);
     page_stop(a->page);
     agg_task_end(a);
+    control_close(&a->control);
     task_queue_free(a->queue);
     if (a->listener >= 0)
         close(a->listener);
@@ -606,7 +594,8 @@ static void linger(aggregator *a)
     pthread_mutex_lock(&a->lock);
     for (;;) {
         const uint64_t asked = atomic_load(&a->http.model_ms), now = clock_ms(&a->mono);
-        const uint64_t last = start + (agg_queue_waits(a) ? LINGER_MOST_NEXT : LINGER_MOST) * most;
+        const uint64_t last =
+            start + (agg_queue_others(a) > 0 ? LINGER_MOST_NEXT : LINGER_MOST) * most;
         uint64_t end = (asked > start ? asked : start) + most;
         end = end < last ? end : last;
         if (atomic_load(&a->stop) || now >= end)

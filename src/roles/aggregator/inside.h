@@ -10,6 +10,7 @@
 #include "roles/aggregator/http.h"
 #include "roles/aggregator/turnout.h"
 #include "roles/audit/audit_stores.h"
+#include "roles/control.h"
 #include "roles/monitor.h"
 #include "roles/own_cert.h"
 #include "roles/task_queue.h"
@@ -61,7 +62,10 @@ struct aggregator {
     int listener;      /* each server gets a copy */
     uint16_t port;
 
-    pthread_mutex_t lock; /* id, stream, and the next four, which agg_page.c uses */
+    control control;    /* the server's watcher has it while there is a server */
+    rounds_report last; /* the latest round since the task began; round 0: none */
+
+    pthread_mutex_t lock; /* id, stream, last, and the next four, which agg_page.c uses */
     uint64_t link_since;  /* when the link went up or down, seconds since 1970; 0: never up */
     char link_error[160]; /* why the last dial failed; "": it did not */
     uint64_t budget_at;   /* 1 + the last round when budget_left was computed; 0: never */
@@ -92,8 +96,17 @@ sefl_status agg_idle_begin(aggregator *a) SEFL_MUST_CHECK;
 /* Waits this long, or until aggregator_stop. */
 void agg_pause(aggregator *a, uint64_t ms);
 
-/* What /healthz shows. Hold task_lock. */
+/* ---- status.c -------------------------------------------------------------------------------- */
+
+/* Passes a new order of the operator to the driver. This and the next: on the server's watcher
+ * thread, or while there is no server. */
+void agg_status_look(aggregator *a);
+/* Writes status.json. */
+void agg_status_save(aggregator *a);
+/* The task's state, without the open and the latest round. Hold task_lock. */
 health_news agg_health(aggregator *a);
+/* The health page, of local_http.h; ctx is the aggregator. */
+sefl_status agg_status_page(void *ctx, sefl_buf *body, unsigned *status) SEFL_MUST_CHECK;
 
 /* ---- monitor.c ------------------------------------------------------------------------------- */
 
@@ -119,7 +132,7 @@ void agg_page_counted_out(void *ctx, uint64_t round, const uint8_t client[32], c
 sefl_status agg_queue_run(aggregator *a) SEFL_MUST_CHECK;
 /* Once a second, on the server's watcher thread: looks for new tasks and for a withdrawn one. */
 void agg_queue_tick(aggregator *a);
-/* True if the folder of tasks has another task than the present one. */
-bool agg_queue_waits(aggregator *a);
+/* Returns the number of tasks in the folder that wait for the present one; 0 without a folder. */
+uint64_t agg_queue_others(aggregator *a);
 
 #endif

@@ -175,13 +175,13 @@ void agg_queue_tick(aggregator *a)
     rounds_stop(a->rounds);
 }
 
-bool agg_queue_waits(aggregator *a)
+uint64_t agg_queue_others(aggregator *a)
 {
     task_entry e;
-    bool other = false;
-    for (size_t i = 0; a->queue && !other && task_queue_at(a->queue, i, &e); i++)
-        other = memcmp(e.id, a->task.id, TASK_ID) != 0;
-    return other;
+    uint64_t n = 0;
+    for (size_t i = 0; a->queue && task_queue_at(a->queue, i, &e); i++)
+        n += memcmp(e.id, a->task.id, TASK_ID) != 0;
+    return n;
 }
 
 sefl_status agg_queue_run(aggregator *a)

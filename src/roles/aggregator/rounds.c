@@ -515,6 +515,8 @@ static round_word word_of(const rounds *r, uint64_t after)
         return ROUND_OVER;
     if (phase == AGG_COLLECTING)
         return agg_round(a) > after ? ROUND_OPEN : ROUND_WAITING;
+    if (agg_is_paused(a, NULL))
+        return ROUND_PAUSED;
     return phase < AGG_COLLECTING ? ROUND_WAITING : ROUND_CLOSED;
 }
 
@@ -626,6 +628,25 @@ bool rounds_waiting(rounds *r, waiting_view *out)
                            .left_ms = m.deadline_ms > now ? m.deadline_ms - now : 0,
                            .linked = linked };
     return m.phase == AGG_COLLECTING;
+}
+
+rounds_hold rounds_held(rounds *r)
+{
+    rounds_hold h = { .commanded = as_rounds_commanded(r->driver) };
+    pthread_mutex_lock(r->lock);
+    const agg *a = as_rounds_agg(r->driver);
+    const agg_memory m = agg_remember(a);
+    h.paused = agg_is_paused(a, &h.by_csp);
+    h.deadline_ms = agg_deadline_ms(a);
+    pthread_mutex_unlock(r->lock);
+    h.pausing = m.paused && !h.paused && m.phase != AGG_DONE;
+    h.ending = m.why != AGG_WHY_NONE && m.phase != AGG_DONE;
+    return h;
+}
+
+void rounds_command(rounds *r, const as_command *c)
+{
+    as_rounds_command(r->driver, c);
 }
 
 bool rounds_linked(rounds *r)

@@ -93,6 +93,18 @@ sefl_status rounds_model(rounds *r, uint64_t round, bool latest, char path[PATH_
 uint64_t rounds_released(rounds *r);
 
 agg_phase rounds_phase(rounds *r, uint64_t *round, uint32_t *clients);
+/* What the operators have asked for. */
+typedef struct rounds_hold {
+    bool paused;          /* no round begins until an operator resumes the task, ... */
+    bool by_csp;          /* ... CSP's operator */
+    bool pausing;         /* the same, once the round in progress is over */
+    bool ending;          /* the task ends with the round in progress */
+    uint64_t deadline_ms; /* of the open round; 0: none is open */
+    uint64_t commanded;   /* id of the order that the driver obeyed last; 0: none */
+} rounds_hold;
+rounds_hold rounds_held(rounds *r);
+/* Passes an order of AS's operator to the driver. */
+void rounds_command(rounds *r, const as_command *c);
 /* Describes the open round; false if no round is open. */
 bool rounds_waiting(rounds *r, waiting_view *out);
 /* The lengths of AS's queues. */

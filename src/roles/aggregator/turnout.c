@@ -604,10 +604,12 @@ static sefl_status add_round(turnout *t, selection *s, unsigned column, sefl_buf
     const uint64_t round = s->first + column;
     record r;
     SEFL_PASS(record_get(t, round, bytes, &r));
-    const char missing = r.cells.p ? '.' : ' ';
-    for (unsigned i = 0; i < s->clients; i++)
-        s->cells[i][column] = s->client[i] < r.cells.n ? (char)r.cells.p[s->client[i]] : missing;
-    if (!r.cells.p)
+    const bool known = r.cells.p != NULL;
+    for (unsigned i = 0; i < s->clients; i++) {
+        const uint32_t client = s->client[i];
+        s->cells[i][column] = !known ? ' ' : client < r.cells.n ? (char)r.cells.p[client] : '.';
+    }
+    if (!known)
         return SEFL_OK;
     const turnout_counts c = count(r.cells);
     SEFL_PASS(wr_fmt(&s->counts,

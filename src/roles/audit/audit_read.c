@@ -99,8 +99,9 @@ sefl_status audit_entry_read(audit_entry *out, sefl_span line)
     *out = (audit_entry){ .text = text };
     SEFL_NEED(line.n > tail && line.n < AUDIT_LINE_MAX, SEFL_EPROTO, "it is no entry: %zu bytes",
               line.n);
-    SEFL_NEED(memcmp(line.p + line.n - tail, before_hash, sizeof before_hash - 1) == 0, SEFL_EPROTO,
-              "it was changed: it does not end with its hash");
+    SEFL_NEED(memcmp(line.p + line.n - tail, before_hash, sizeof before_hash - 1) == 0 &&
+                  memcmp(line.p + line.n - 2, after_hash, 2) == 0,
+              SEFL_EPROTO, "it was changed: it does not end with its hash");
     SEFL_PASS(sefl_at(jread_document(line, read_member, out), "it was changed"));
     sha256_of(is, span_of(line.p, line.n - tail));
     SEFL_NEED(memcmp(is, out->hash, sizeof is) == 0, SEFL_EPROTO,

@@ -310,6 +310,19 @@ static void find_receipts(verify *v)
 
 /* ---- a server -------------------------------------------------------------------------------- */
 
+/* A server that has signed its log or charged a round must have one. */
+static void no_log(verify *v, const verify_log *l, const char *ledger_path)
+{
+    ledger *b = NULL;
+    uint64_t rounds = 0;
+    bool ran = file_exists(l->head);
+    if (!ran && ledger_path && ledger_open_read(&b, ledger_path) == SEFL_OK)
+        ran = ledger_task(b, 0, &rounds) != NULL;
+    ledger_close(b);
+    verify_say(v, ran ? VERIFY_WRONG : VERIFY_NOTE, l->path,
+               ran ? "the log is not there" : "not there: this server has served no task yet");
+}
+
 sefl_status verify_server(verify *v, const verify_files *f)
 {
     verify_log *l = &v->logs[f->role];
@@ -320,9 +333,7 @@ sefl_status verify_server(verify *v, const verify_files *f)
     SEFL_PASS(file_path(l->path, "%s/" AUDIT_LOG_NAME, f->state));
     SEFL_PASS(file_path(l->head, "%s/" AUDIT_HEAD_NAME, f->state));
     if (!file_exists(l->path)) {
-        const bool ran = file_exists(l->head) || file_exists(f->state);
-        verify_say(v, ran ? VERIFY_WRONG : VERIFY_NOTE, l->path,
-                   ran ? "the log is not there" : "not there: this server has not run yet");
+        no_log(v, l, f->ledger);
         return SEFL_OK;
     }
     SEFL_PASS(verify_read_log(v, l));

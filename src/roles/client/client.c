@@ -6,6 +6,7 @@
 #include "model/lm.h"
 #include "protocol/http.h"
 #include "roles/client/text.h"
+#include "roles/health.h"
 #include "sum/terms.h"
 
 #include <inttypes.h>
@@ -47,11 +48,28 @@ static void show(client *c)
         c->o.show(c->o.show_ctx, &c->view);
 }
 
+/* Writes status.json, for `sefl status` on the owner's machine. */
+static void save_status(client *c, const char *doing)
+{
+    sefl_buf b = { 0 };
+    unsigned status;
+    const health_news n = { .role = "client",
+                            .healthy = true,
+                            .phase = doing,
+                            .round = c->view.round,
+                            .task = c->has_task ? &c->t : NULL,
+                            .paused = c->paused };
+    if (*c->control.state && health_write(&b, &status, &n) == SEFL_OK)
+        control_status(&c->control, buf_span(&b), c->o.log);
+    buf_clear(&b);
+}
+
 void client_show_doing(client *c, const char *doing)
 {
     c->view.doing = doing;
     c->view.done = c->view.total = 0;
     show(c);
+    save_status(c, doing);
 }
 
 void client_end_round(client *c, const client_body *body, const char *why)
@@ -151,6 +169,7 @@ sefl_status client_new(client **out, const client_options *o)
     SEFL_TRY(coins_for(&c->coins, &c->jitter, "jitter", 0, 0));
     SEFL_TRY(pool_new(&c->pool, c->cfg->threads));
     SEFL_TRY(read_files(c));
+    SEFL_TRY(control_open(&c->control, c->cfg->state));
     SEFL_HAND_OVER(out, c, client_free);
 }
 
@@ -182,6 +201,7 @@ void client_free(client *c)
     if (!c)
         return;
     drop_task(c);
+    control_close(&c->control);
     https_client_free(c->net);
     tls_id_free(c->id);
     pool_free(c->pool);
@@ -576,6 +596,8 @@ sefl_status client_run(client *c)
             pass_task(c, st);
             st = SEFL_OK;
             again = true;
+        } else if (st == SEFL_OK && *c->over) {
+            save_status(c, "task over");
         }
         SEFL_TRY(st);
         drop_task(c);

@@ -10,6 +10,7 @@
 #include "roles/client/net.h"
 #include "roles/client/store.h"
 #include "roles/client/upload_key.h"
+#include "roles/control.h"
 #include "roles/own_cert.h"
 #include "store/text_ledger.h"
 
@@ -59,8 +60,11 @@ struct client {
     uint64_t upload_at_ms;          /* hidden sampling: earliest time of the upload */
     uint64_t moment_round;          /* the round for which this process has set upload_at_ms */
     uint64_t began_ms, deadline_ms; /* last known deadline, after which the client asks AS again */
+    bool paused;                    /* AS's latest news: an operator has paused the task */
     bool recheck;         /* a header or round was invalid, or AS was gone: another task? */
     uint64_t rounds_seen; /* number of rounds that ended for this client in this run */
+
+    control control; /* its status.json: nobody orders a client anything */
 
     pthread_mutex_t lock;
     pthread_cond_t wake;

@@ -218,13 +218,16 @@ static sefl_status poll_round(client *c, uint64_t done, bool *new_task)
     if (participant_is_spent(c->m) && done > after) /* this client only waits for the end */
         after = done;
     bool same = true, told = false;
-    client_show_doing(c, "waiting");
+    client_show_doing(c, c->paused ? "waiting: the task is paused" : "waiting");
     if (c->recheck)
         SEFL_PASS(look_for_another_task(c, &same, new_task));
     if (same)
         SEFL_PASS(ask_news(c, &n, after, &told));
     if (!told)
         return SEFL_OK;
+    if (n.state == ROUND_PAUSED && !c->paused)
+        log_info(c->o.log, "the task is paused by an operator: waiting");
+    c->paused = n.state == ROUND_PAUSED;
     if (n.round < mark->round)
         c->recheck =
             true; /* rounds only increase: it is another task, or an old copy of AS's state */
@@ -267,6 +270,8 @@ static sefl_status fetch_model(client *c, uint64_t round)
         return tell(c, PARTICIPANT_FAILED);
     }
     SEFL_PASS(st);
+    if (a.not_there) /* AS has gone on: the round closed early, or an operator dropped it */
+        return leave_round(c, LOG_INFO, a.why);
     if (a.word != ANSWER_OK)
         return not_ok(c, &a, true);
     SEFL_PASS(client_models_round(c, round));

@@ -98,6 +98,8 @@ static sefl_status state(void *ctx, sefl_buf *out)
     page_state s = page_state_none();
     s.role = "csp", s.phase = HEALTH_NO_TASK, s.healthy = PAGE_YES;
     pthread_mutex_lock(&r->task_lock);
+    if (r->csp)
+        s.paused = page_yes(atomic_load(&r->hold) == CSP_PAUSED);
     sefl_status st = r->csp ? add_task(r, &s) : SEFL_OK;
     if (st == SEFL_OK)
         st = page_state_write(out, &s);

@@ -225,41 +225,13 @@ static bool member(void *ctx, const uint8_t client[32])
     return still;
 }
 
-sefl_status csp_health(csp_role *r, health_news *out)
+/* A callback of csp_config, on the serving thread. */
+static csp_hold hold(void *ctx)
 {
-    journal_round last = { 0 };
-    bool over = false;
-    health_news n = { .role = "csp",
-                      .peer = "aggregator",
-                      .peer_is_there = !atomic_load(&r->served),
-                      .healthy = true,
-                      .phase = HEALTH_NO_TASK };
-    if (r->csp) {
-        sefl_status st = journal_round_last(r->journal, &last);
-        SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
-        n.task = &r->task;
-        n.round = last.round;
-        n.phase = last.round == 0 ? "waiting" : csp_state_name(last.state);
-        if (journal_fact_has(r->journal, 0, "over", &over) == SEFL_OK && over)
-            n.phase = "done";
-    }
-    *out = n;
-    return SEFL_OK;
+    return atomic_load(&((csp_role *)ctx)->hold);
 }
 
-static sefl_status healthz(void *ctx, sefl_buf *body, unsigned *status)
-{
-    csp_role *r = ctx;
-    health_news n;
-    pthread_mutex_lock(&r->task_lock);
-    sefl_status st = csp_health(r, &n);
-    if (st == SEFL_OK)
-        st = health_write(body, status, &n);
-    pthread_mutex_unlock(&r->task_lock);
-    return st;
-}
-
-static const local_page pages[] = { { HTTP_HEALTH_PATH, "application/json", healthz },
+static const local_page pages[] = { { HTTP_HEALTH_PATH, "application/json", csp_status_page },
                                     { MONITOR_PATH, PROM_TYPE, csp_monitor_page } };
 
 static bool goes_on(void *self, uint64_t done, uint64_t total)
@@ -317,6 +289,7 @@ static sefl_status make_csp(csp_role *r)
     SEFL_PASS(journal_open(&r->journal, c->state, "csp", r->task.id));
     SEFL_PASS(account_disk_open(&r->account, r->journal, c->ledger, &r->task));
     SEFL_PASS(csp_disk_open(&r->disk, r->journal, r->account, &r->coins));
+    SEFL_PASS(csp_status_restore(r));
     SEFL_PASS(csp_audit_open(r));
     monitor_task(&r->monitor, r->account, &r->task);
     SEFL_PASS(make_lanes(r));
@@ -335,6 +308,7 @@ static sefl_status make_csp(csp_role *r)
                                               .stop = &r->goes_on,
                                               .enrol = c->ca ? enrol : NULL,
                                               .enrol_ctx = r,
+                                              .hold = hold,
                                               .members = c->ca ? members : NULL,
                                               .vouch = c->ca ? vouch : NULL,
                                               .member = c->ca ? member : NULL,
@@ -370,6 +344,7 @@ void csp_task_close(csp_role *r)
     r->round = 0;
     r->expire_ms = 0;
     r->swept = false;
+    control_forget(&r->control);
     pthread_mutex_unlock(&r->task_lock);
 }
 
@@ -393,6 +368,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     server_forget_ready(c->ready_file);
     SEFL_TRY(read_identity(r));
     SEFL_TRY(pool_new(&r->pool, c->threads));
+    SEFL_TRY(control_open(&r->control, c->state));
     SEFL_TRY(c->tasks ? csp_queue_open(r) : csp_task_open(r));
     SEFL_TRY(health_start(&r->local, &c->health, pages, sizeof pages / sizeof *pages, r, o->log));
     SEFL_TRY(csp_page_start(r));
@@ -510,6 +486,7 @@ static void look_around(csp_role *r)
     if (now - r->looked_ms < ACCEPT_MS) /* every connection of a stranger leads here */
         return;
     r->looked_ms = now;
+    csp_status_look(r);
     if (r->queue)
         task_queue_look(r->queue);
     if (read_list(r) != SEFL_OK && trust_watch_failed(&r->list)) {
@@ -533,6 +510,7 @@ static void look_around(csp_role *r)
         r->counters_failed = true; /* logs it once */
         log_error(r->o.log, "counters.json not written", lf_str("why", sefl_last_error()));
     }
+    csp_status_save(r);
 }
 
 /* Checks the age of the round key; without a task, wipes all that earlier tasks left. A task's
@@ -646,6 +624,7 @@ done:
     end_stream(r);
     if (counters_write(&r->counters, r->counters_path) != SEFL_OK)
         log_error(r->o.log, "counters.json not written", lf_str("why", sefl_last_error()));
+    csp_status_save(r);
     server_forget_ready(r->o.settings->ready_file);
     return st;
 }
@@ -678,6 +657,7 @@ void csp_role_free(csp_role *r)
     page_stop(r->page);
     end_stream(r);
     csp_task_close(r);
+    control_close(&r->control);
     task_queue_free(r->queue);
     pool_free(r->pool);
     tls_id_free(r->id);

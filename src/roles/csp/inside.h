@@ -7,6 +7,7 @@
 #include "page/page.h"
 #include "roles/aggregator/lanes.h"
 #include "roles/audit/audit_stores.h"
+#include "roles/control.h"
 #include "roles/counters.h"
 #include "roles/csp/csp_role.h"
 #include "roles/monitor.h"
@@ -83,6 +84,10 @@ struct csp_role {
     uint64_t round; /* the last round whose header this process signed; 0: none */
     int64_t round_since;
 
+    control control;
+    _Atomic(csp_hold) hold;     /* whether the operator lets the task's next round begin */
+    _Atomic uint64_t commanded; /* id of the operator's order that `hold` follows; 0: none */
+
     uint64_t lines_ms, lines; /* log lines about refused connections in this second */
 
     atomic_bool stop, reload;
@@ -97,8 +102,18 @@ void csp_task_close(csp_role *r);
  * csp_role. */
 sefl_status csp_task_fits(void *ctx, const task *t) SEFL_MUST_CHECK;
 
-/* What /healthz shows. Hold task_lock. */
+/* ---- status.c -------------------------------------------------------------------------------- */
+
+/* Obeys a new order of the operator. This and the next: on the owner's thread. */
+void csp_status_look(csp_role *r);
+/* Reads what earlier runs of the process were ordered about r->task. With task_lock. */
+sefl_status csp_status_restore(csp_role *r) SEFL_MUST_CHECK;
+/* Writes status.json. */
+void csp_status_save(csp_role *r);
+/* What /healthz shows. Hold task_lock, or call it on the owner's thread. */
 sefl_status csp_health(csp_role *r, health_news *out) SEFL_MUST_CHECK;
+/* The health page, of local_http.h; ctx is the csp_role. */
+sefl_status csp_status_page(void *ctx, sefl_buf *body, unsigned *status) SEFL_MUST_CHECK;
 
 /* ---- monitor.c ------------------------------------------------------------------------------- */
 

@@ -41,7 +41,6 @@ sefl_status csp_queue_open(csp_role *r)
     const csp_settings *c = r->o.settings;
     task_entry e, last;
     uint64_t when, latest = 0;
-    SEFL_PASS(file_make_folder(c->state, 0700)); /* for the counters */
     SEFL_PASS(task_queue_new(&r->queue, &(task_queue_config){ .folder = c->tasks,
                                                               .ledger = c->ledger,
                                                               .key = r->key,

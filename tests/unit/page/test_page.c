@@ -56,14 +56,14 @@ static sefl_status model_of(void *ctx, page_model *out)
 {
     out->round = ((fake *)ctx)->round;
     SEFL_NEED(out->round > 0, SEFL_ENOTFOUND, "none yet");
-    return file_path(out->path, "m%llu", (unsigned long long)out->round);
+    return file_path(out->path, "%s", folder_put("m", "model", 5));
 }
 
 static sefl_status sample_of(sefl_buf *text, const char *model, const char *words)
 {
     (void)words;
     world->samples++;
-    return wr_fmt(text, "text of %s", model);
+    return wr_fmt(text, "text of %s", strrchr(model, '/') + 1);
 }
 
 static page *start(fake *f, access_rule *a)
@@ -266,7 +266,7 @@ static void events_and_samples(void **state)
     got = until(fd, "\"sample_round\":1,", 5000); /* the sample is ready: the state has changed */
     assert_non_null(strstr(got, "{\"sample\":true,") ? got : strstr(got, "\"sample\":true,"));
     assert_non_null(strstr(ask(p, "GET /sample.json", "127.0.0.1", cookie),
-                           "{\"round\":1,\"text\":\"text of m1\"}"));
+                           "{\"round\":1,\"text\":\"text of m\"}"));
     until(fd, "\n\n", 500);
     assert_null(strstr(until(fd, "event", 2500), "event")); /* no change, no event */
     f.round = 2;

@@ -51,7 +51,7 @@ static bool same_memory(const agg_memory *a, const agg_memory *b)
            a->clients == b->clients && a->skipped_in_row == b->skipped_in_row &&
            a->blocked_in_row == b->blocked_in_row && a->why == b->why &&
            a->rounds_without_gain == b->rounds_without_gain &&
-           a->best_perplexity == b->best_perplexity;
+           a->best_perplexity == b->best_perplexity && a->paused == b->paused && a->drop == b->drop;
 }
 
 static agg *in_phase(const task *task_, agg_phase phase)
@@ -76,22 +76,26 @@ static void test_every_phase_with_every_event(void **state)
     (void)state;
     static const int to[AGG_PHASES][AGG_EVENTS] = {
         /* UP, DOWN, SIGNED, UPDATE, FROZEN, OPENED, REVEAL_FAILED, LOST, BUDGET, RELEASED, BLOCKED,
-         * SKIPPED, STOP */
-        [AGG_STARTING] = { AGG_SIGNING, AGG_STARTING, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-                           AGG_DONE },
+         * SKIPPED, PUT_OFF, LEFT, STOP, PAUSE, RESUME; the operator's end after the round */
+        [AGG_STARTING] = { AGG_SIGNING, AGG_STARTING, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
+                           NO, AGG_DONE, AGG_STARTING, AGG_STARTING },
         [AGG_SIGNING] = { AGG_SIGNING, AGG_SIGNING, AGG_COLLECTING, NO, NO, NO, NO, AGG_SKIPPING,
-                          AGG_DONE, NO, NO, NO, AGG_DONE },
+                          AGG_DONE, NO, NO, NO, AGG_SIGNING, AGG_DONE, AGG_DONE, AGG_SIGNING,
+                          AGG_SIGNING },
         [AGG_COLLECTING] = { AGG_COLLECTING, AGG_COLLECTING, NO, AGG_COLLECTING, NO, NO, NO,
-                             AGG_SKIPPING, AGG_SKIPPING, NO, NO, NO, AGG_SKIPPING },
+                             AGG_SKIPPING, AGG_SKIPPING, NO, NO, NO, NO, NO, AGG_COLLECTING,
+                             AGG_COLLECTING, AGG_COLLECTING },
         [AGG_FREEZING] = { AGG_FREEZING, AGG_FREEZING, NO, AGG_FREEZING, AGG_REVEALING, NO, NO, NO,
-                           NO, NO, NO, NO, AGG_FREEZING },
+                           NO, NO, NO, NO, NO, NO, AGG_FREEZING, AGG_FREEZING, AGG_FREEZING },
         [AGG_REVEALING] = { AGG_REVEALING, AGG_REVEALING, NO, NO, NO, AGG_RELEASING, AGG_REVEALING,
-                            AGG_SKIPPING, AGG_SKIPPING, NO, NO, NO, AGG_REVEALING },
+                            AGG_SKIPPING, AGG_SKIPPING, NO, NO, NO, NO, NO, AGG_REVEALING,
+                            AGG_REVEALING, AGG_REVEALING },
         [AGG_RELEASING] = { AGG_RELEASING, AGG_RELEASING, NO, NO, NO, NO, NO, NO, NO, AGG_SIGNING,
-                            AGG_SIGNING, NO, AGG_RELEASING },
+                            AGG_SIGNING, NO, NO, NO, AGG_RELEASING, AGG_RELEASING, AGG_RELEASING },
         [AGG_SKIPPING] = { AGG_SKIPPING, AGG_SKIPPING, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-                           AGG_SIGNING, AGG_SKIPPING },
-        [AGG_DONE] = { AGG_DONE, AGG_DONE, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, AGG_DONE },
+                           AGG_SIGNING, NO, NO, AGG_SKIPPING, AGG_SKIPPING, AGG_SKIPPING },
+        [AGG_DONE] = { AGG_DONE, AGG_DONE, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, AGG_DONE,
+                       AGG_DONE, AGG_DONE },
     };
     for (int p = 0; p < AGG_PHASES; p++)
         for (int e = 0; e < AGG_EVENTS; e++) {
@@ -108,7 +112,7 @@ static void test_every_phase_with_every_event(void **state)
                          sefl_status_name(st), agg_phase_name(after.phase));
             }
             /* the same of another round: nothing happens */
-            if (e != AGG_LINK_UP && e != AGG_LINK_DOWN && e != AGG_STOP) {
+            if (e != AGG_LINK_UP && e != AGG_LINK_DOWN && e < AGG_STOP) {
                 agg *b = in_phase(&t, (agg_phase)p);
                 CHECK_OK(agg_on(b, &(agg_event){ .kind = (agg_event_kind)e, .round = 1 }, 1001));
                 after = agg_remember(b);
@@ -422,14 +426,174 @@ static void test_ends(void **state)
     CHECK_OK(on(a, AGG_RELEASED, 0));
     assert_int_equal(agg_next(a, 0).why, AGG_WHY_STOPPED);
     agg_free(a);
-    a = in_phase(&t, AGG_COLLECTING);
-    CHECK_OK(on(a, AGG_STOP, 1000));
-    assert_int_equal(agg_get_phase(a), AGG_SKIPPING);
-    CHECK_OK(on(a, AGG_SKIPPED, 1000));
-    assert_int_equal(agg_next(a, 1000).why, AGG_WHY_STOPPED);
-    agg_free(a);
     for (int w = 0; w < AGG_WHYS; w++)
         assert_string_not_equal(agg_why_text((agg_why)w), "?");
+}
+
+/* ---- operators ------------------------------------------------------------------------------- */
+
+static sefl_status order(agg *a, agg_event_kind kind, bool at_once, uint64_t now)
+{
+    return agg_on(a, &(agg_event){ .kind = kind, .now = at_once }, now);
+}
+
+/* Brings a linked machine from its phase to the end of its round, without the time passing. */
+static void finish_round(agg *a, uint64_t now)
+{
+    if (agg_get_phase(a) == AGG_COLLECTING) {
+        CHECK_OK(update(a, 4, now));
+        expect(a, AGG_FREEZE, now + 1000);
+    }
+    if (agg_get_phase(a) == AGG_FREEZING)
+        CHECK_OK(on(a, AGG_FROZEN, now));
+    if (agg_get_phase(a) == AGG_REVEALING)
+        CHECK_OK(on(a, AGG_REVEALED, now));
+    if (agg_get_phase(a) == AGG_RELEASING)
+        CHECK_OK(on(a, AGG_RELEASED, now));
+    if (agg_get_phase(a) == AGG_SKIPPING)
+        CHECK_OK(on(a, AGG_SKIPPED, now));
+}
+
+/* In every phase: the round in progress ends (or is dropped), and no other begins until RESUME. */
+static void test_pause(void **state)
+{
+    (void)state;
+    for (int p = 0; p < AGG_DONE; p++)
+        for (int now = 0; now < 2; now++)
+            for (int restart = 0; restart < 2; restart++) {
+                agg *a = in_phase(&t, (agg_phase)p), *b = NULL;
+                CHECK_OK(order(a, AGG_PAUSE, now, 1001));
+                assert_int_equal(agg_get_phase(a), now && p == AGG_COLLECTING ? AGG_SKIPPING : p);
+                if (restart) {
+                    agg_memory m = agg_remember(a);
+                    CHECK_OK(agg_new(&b, &t));
+                    CHECK_OK(agg_restore(b, &m, 1001));
+                    agg_free(a);
+                    a = b;
+                    CHECK_OK(order(a, AGG_PAUSE, now, 1001)); /* the order's file is still there */
+                }
+                CHECK_OK(on(a, AGG_LINK_UP, 1001));
+                finish_round(a, 1001);
+                assert_int_equal(agg_get_phase(a), AGG_SIGNING);
+                assert_int_equal(agg_round(a), p >= AGG_COLLECTING ? 3 : 2);
+                assert_true(agg_is_paused(a, NULL));
+                /* a dropped round is not one of the ten that end a task */
+                assert_int_equal(agg_remember(a).skipped_in_row, p == AGG_SKIPPING);
+                agg_order o = agg_next(a, 1u << 30);
+                assert_true(o.kind == AGG_WAIT && o.until_ms == UINT64_MAX); /* for weeks */
+                CHECK_OK(on(a, AGG_LINK_DOWN, 1u << 30));
+                expect(a, AGG_DIAL, 1u << 30); /* the link stays up */
+                CHECK_OK(on(a, AGG_LINK_UP, 1u << 30));
+                expect(a, AGG_WAIT, 1u << 30);
+                CHECK_OK(order(a, AGG_RESUME, false, 1u << 30));
+                assert_false(agg_is_paused(a, NULL));
+                expect(a, AGG_SIGN, 1u << 30);
+                CHECK_OK(on(a, AGG_SIGNED, 1u << 30));
+                assert_int_equal(agg_deadline_ms(a), (1u << 30) + 1000); /* all of its time */
+                agg_free(a);
+            }
+    agg *a = in_phase(&t, AGG_DONE);
+    CHECK_OK(order(a, AGG_PAUSE, true, 0));
+    CHECK_OK(order(a, AGG_RESUME, false, 0));
+    assert_int_equal(agg_next(a, 0).kind, AGG_FINISH);
+    agg_free(a);
+}
+
+/* While a header is being signed: the order counts for the round that it opens. */
+static void test_orders_while_signing(void **state)
+{
+    (void)state;
+    for (int kind = AGG_STOP; kind <= AGG_PAUSE; kind++)
+        for (int now = 0; now < 2; now++)
+            for (int answer = 0; answer < 3; answer++) {
+                static const agg_event_kind answers[] = { AGG_SIGNED, AGG_LINK_DOWN, AGG_PUT_OFF };
+                agg *a = in_phase(&t, AGG_SIGNING);
+                CHECK_OK(on(a, AGG_LINK_UP, 0));
+                expect(a, AGG_SIGN, 0);
+                CHECK_OK(order(a, (agg_event_kind)kind, now, 0));
+                assert_int_equal(agg_get_phase(a), AGG_SIGNING);
+                CHECK_OK(on(a, answers[answer], 0));
+                agg_phase phase = agg_get_phase(a);
+                if (answer > 0)
+                    assert_int_equal(phase, kind == AGG_STOP ? AGG_DONE : AGG_SIGNING);
+                else
+                    assert_int_equal(phase, now ? AGG_SKIPPING : AGG_COLLECTING);
+                CHECK_OK(on(a, AGG_LINK_UP, 0));
+                finish_round(a, 0);
+                phase = agg_get_phase(a);
+                assert_int_equal(phase, kind == AGG_STOP ? AGG_DONE : AGG_SIGNING);
+                if (kind == AGG_PAUSE)
+                    expect(a, AGG_WAIT, 1u << 30);
+                agg_free(a);
+            }
+    /* resumed before CSP's answer: the round opens after all */
+    agg *a = in_phase(&t, AGG_SIGNING);
+    CHECK_OK(on(a, AGG_LINK_UP, 0));
+    expect(a, AGG_SIGN, 0);
+    CHECK_OK(order(a, AGG_PAUSE, true, 0));
+    CHECK_OK(order(a, AGG_RESUME, false, 0));
+    CHECK_OK(on(a, AGG_SIGNED, 0));
+    assert_int_equal(agg_get_phase(a), AGG_COLLECTING);
+    agg_free(a);
+}
+
+/* `end` in every phase, after a pause too; RESUME does not undo it. */
+static void test_end(void **state)
+{
+    (void)state;
+    for (int p = 0; p < AGG_DONE; p++)
+        for (int i = 0; i < 8; i++) {
+            const bool now = i & 1, paused = i & 2, restart = i & 4;
+            agg *a = in_phase(&t, (agg_phase)p), *b = NULL;
+            if (paused)
+                CHECK_OK(order(a, AGG_PAUSE, false, 1001));
+            CHECK_OK(order(a, AGG_STOP, now, 1001));
+            CHECK_OK(order(a, AGG_RESUME, false, 1001));
+            agg_memory m = agg_remember(a);
+            assert_int_equal(m.phase, p < AGG_COLLECTING           ? AGG_DONE
+                                      : now && p == AGG_COLLECTING ? AGG_SKIPPING
+                                                                   : (agg_phase)p);
+            if (restart) {
+                CHECK_OK(agg_new(&b, &t));
+                CHECK_OK(agg_restore(b, &m, 1001));
+                agg_free(a);
+                a = b;
+            }
+            CHECK_OK(on(a, AGG_LINK_UP, 1001));
+            finish_round(a, 1001);
+            agg_order o = agg_next(a, 1001);
+            assert_int_equal(o.kind, AGG_FINISH);
+            assert_int_equal(o.why, AGG_WHY_STOPPED);
+            assert_int_equal(agg_round(a), 2);
+            agg_free(a);
+        }
+}
+
+/* CSP's operator pauses the task, resumes it, and ends it. */
+static void test_csp_puts_off(void **state)
+{
+    (void)state;
+    bool by_csp;
+    uint64_t now = 0, delay = 500;
+    agg *a = in_phase(&t, AGG_SIGNING);
+    CHECK_OK(on(a, AGG_LINK_UP, now));
+    for (int i = 0; i < 8; i++) {
+        expect(a, AGG_SIGN, now);
+        CHECK_OK(on(a, AGG_PUT_OFF, now));
+        CHECK_OK(on(a, AGG_PUT_OFF, now)); /* reported twice: counts once */
+        assert_true(agg_is_paused(a, &by_csp) && by_csp);
+        assert_int_equal(agg_next(a, now).until_ms, now + delay);
+        now += delay;
+        delay = delay < 8000 ? 2 * delay : 8000;
+    }
+    expect(a, AGG_SIGN, now);
+    CHECK_OK(on(a, AGG_SIGNED, now));
+    assert_false(agg_is_paused(a, NULL));
+    finish_round(a, now);
+    expect(a, AGG_SIGN, now);
+    CHECK_OK(on(a, AGG_LEFT, now));
+    assert_int_equal(agg_next(a, now).why, AGG_WHY_CSP);
+    agg_free(a);
 }
 
 static void test_restore(void **state)
@@ -570,7 +734,8 @@ static void test_random_walks(void **state)
                 break;
             case AGG_SIGN:
                 assert_true(linked);
-                e.kind = dice < 9 ? AGG_SIGNED : AGG_LINK_DOWN;
+                assert_false(kept.paused);
+                e.kind = dice < 8 ? AGG_SIGNED : dice < 9 ? AGG_PUT_OFF : AGG_LINK_DOWN;
                 break;
             case AGG_FREEZE:
                 assert_false(freezing); /* never two of a round without a restart */
@@ -649,7 +814,11 @@ static void test_random_walks(void **state)
             if (e.kind == AGG_LINK_DOWN)
                 linked = false;
             if (seeded_below(&g, 1500) == 0)
-                CHECK_OK(on(a, AGG_STOP, now));
+                CHECK_OK(order(a, AGG_STOP, seeded_below(&g, 2), now));
+            if (seeded_below(&g, 40) == 0)
+                CHECK_OK(order(a, AGG_PAUSE, seeded_below(&g, 2), now));
+            if (seeded_below(&g, 20) == 0)
+                CHECK_OK(order(a, AGG_RESUME, false, now));
         }
         if (!over)
             fail_msg("walk %lu never ended: %s", walk, agg_phase_name(agg_get_phase(a)));
@@ -673,6 +842,10 @@ int main(void)
         cmocka_unit_test(test_opening_again),
         cmocka_unit_test(test_the_link_while_collecting),
         cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_pause),
+        cmocka_unit_test(test_orders_while_signing),
+        cmocka_unit_test(test_end),
+        cmocka_unit_test(test_csp_puts_off),
         cmocka_unit_test(test_restore),
         cmocka_unit_test(test_admission),
         cmocka_unit_test(test_random_walks),

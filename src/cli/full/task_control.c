@@ -1,0 +1,151 @@
+#include "cli/full/task_control.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hex.h"
+#include "cli/cli.h"
+#include "cli/full/ask.h"
+#include "cli/full/party.h"
+#include "operator/task_file.h"
+#include "roles/health.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { WAIT_MS = 30000, LOOK_MS = 100 };
+
+/* What the server wrote last. */
+static sefl_status read_status(health_facts *out, const party *p)
+{
+    sefl_status st = SEFL_OK;
+    char path[PATH_MAX];
+    sefl_buf b = { 0 };
+    SEFL_TRY(file_path(path, "%s/" CONTROL_STATUS, p->state));
+    SEFL_TRY(file_read(&b, path, HEALTH_MAX));
+    SEFL_TRY(sefl_at(health_read(out, buf_span(&b)), "%s", path));
+done:
+    buf_clear(&b);
+    return st;
+}
+
+/* Finds the task that the order is about. */
+static sefl_status which_task(const party *p, uint8_t id[32])
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf file = { 0 };
+    envelope env;
+    task t = { 0 };
+    health_facts f;
+    if (*p->task) {
+        SEFL_TRY(task_file_load(&file, &env, &t, p->task));
+        memcpy(id, t.id, 32);
+    } else {
+        st = read_status(&f, p);
+        SEFL_CHECK(st == SEFL_OK && hex_read(id, 32, f.task), SEFL_ESTATE,
+                   "the server has no task now (see 'sefl status -c %s')", p->config);
+    }
+done:
+    buf_clear(&file);
+    task_clear(&t);
+    return st;
+}
+
+static bool same_task(const health_facts *f, const uint8_t id[32])
+{
+    char hex[HEX_CHARS(32)];
+    return strcmp(f->task, hex_write(hex, id, 32)) == 0;
+}
+
+static sefl_status fits_role(const party *p, bool now)
+{
+    SEFL_NEED(p->role != PARTY_CLIENT, SEFL_EINVAL,
+              "%s is a client's: the operators of the servers pause and end a task; stop the "
+              "client itself to leave it",
+              p->config);
+    SEFL_NEED(!now || p->role == PARTY_AGGREGATOR, SEFL_EINVAL,
+              "--now is for AS: CSP lets a round that it has signed end; to leave at once, stop "
+              "the server");
+    return SEFL_OK;
+}
+
+/* Refuses an order that cannot have an effect. */
+static sefl_status makes_sense(const party *p, const control_order *o)
+{
+    health_facts f;
+    control_order before;
+    if (control_read(p->state, &before) == SEFL_OK && before.word == CONTROL_END &&
+        memcmp(before.task, o->task, 32) == 0)
+        return o->word == CONTROL_END
+                   ? SEFL_OK
+                   : sefl_fail(SEFL_ESTATE, "this task was ended: that is final");
+    SEFL_NEED(read_status(&f, p) != SEFL_OK || !same_task(&f, o->task) ||
+                  strcmp(f.phase, "done") != 0,
+              SEFL_ESTATE, "this task is over: %s", *f.why ? f.why : "all rounds are done");
+    return SEFL_OK;
+}
+
+static void say(const control_order *o, const health_facts *f)
+{
+    char why[128];
+    if (strcmp(f->phase, "done") == 0)
+        printf("the task is over: %s\n", cli_plain(why, sizeof why, f->why));
+    else if (o->word == CONTROL_RESUME)
+        printf("resumed in round %" PRIu64 " of %" PRIu64 "\n", f->round, f->rounds);
+    else if (f->paused)
+        printf("paused: no round begins until 'sefl task resume'\n");
+    else if (strcmp(f->role, "csp") == 0)
+        printf("%s: CSP signs no other round\n", o->word == CONTROL_END ? "ended" : "paused");
+    else
+        printf("round %" PRIu64 " ends first; then the task %s\n", f->round,
+               o->word == CONTROL_END ? "is over" : "is paused");
+}
+
+/* Waits until the server obeys; it looks for orders about once a second. */
+static sefl_status wait_for(const party *p, const control_order *o)
+{
+    const sefl_clock mono = clock_monotonic();
+    const uint64_t end = clock_ms(&mono) + WAIT_MS;
+    health_facts f;
+    do {
+        if (read_status(&f, p) == SEFL_OK) {
+            if (same_task(&f, o->task) && f.control == o->id) {
+                say(o, &f);
+                return SEFL_OK;
+            }
+            SEFL_NEED(!*f.task || same_task(&f, o->task), SEFL_ESTATE,
+                      "the server has gone on to another task");
+        }
+        if (!control_is_running(p->state)) {
+            printf("the server is not running: it obeys when it starts\n");
+            return SEFL_OK;
+        }
+        nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * 1000000L }, NULL);
+    } while (clock_ms(&mono) < end);
+    return sefl_fail(SEFL_ETIMEOUT,
+                     "the server has not obeyed within %d s: it does so after its present step; "
+                     "'sefl status -c %s' shows it, or see its log",
+                     WAIT_MS / 1000, p->config);
+}
+
+sefl_status task_control(const char *config, control_word word, bool now, bool yes)
+{
+    party p;
+    control_order before, o = { .word = word, .now = now };
+    const sefl_clock wall = clock_wall();
+    SEFL_PASS(party_read(&p, config));
+    SEFL_PASS(fits_role(&p, now));
+    SEFL_PASS(which_task(&p, o.task));
+    SEFL_PASS(makes_sense(&p, &o));
+    if (word == CONTROL_END && !yes)
+        SEFL_PASS(ask_yes(p.role == PARTY_CSP
+                              ? "CSP will never sign another round of this task. End it?"
+                              : "The task will be over, and cannot be continued. End it?",
+                          "--yes"));
+    o.id = clock_ms(&wall);
+    if (control_read(p.state, &before) == SEFL_OK && o.id <= before.id)
+        o.id = before.id + 1;
+    SEFL_PASS(control_write(p.state, &o));
+    return wait_for(&p, &o);
+}

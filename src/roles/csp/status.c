@@ -1,0 +1,113 @@
+/* What CSP's operator sees (health page, status.json) and orders (roles/control.h).
+ *
+ * CSP's operator decides only about rounds to come. While the task is paused, CSP refuses the key
+ * and the header of the next round; a round whose header it has signed goes on, because AS may
+ * have charged it already. After `end`, which a fact in the journal keeps, CSP never signs another
+ * header of this task. */
+#include "roles/csp/inside.h"
+
+#include "roles/health.h"
+
+#include <string.h>
+
+static const char ended[] = "ended"; /* a fact of the task: its operator has ended it */
+
+sefl_status csp_status_restore(csp_role *r)
+{
+    bool is;
+    control_order o;
+    SEFL_PASS(journal_fact_has(r->journal, 0, ended, &is));
+    /* before the first question */
+    bool paused = control_read(r->control.state, &o) == SEFL_OK && o.word == CONTROL_PAUSE &&
+                  memcmp(o.task, r->task.id, TASK_ID) == 0;
+    atomic_store(&r->hold, is ? CSP_ENDED : paused ? CSP_PAUSED : CSP_GOES_ON);
+    atomic_store(&r->commanded, 0);
+    return SEFL_OK;
+}
+
+/* `end` is final. */
+static sefl_status obey(csp_role *r, const control_order *o)
+{
+    csp_hold before = atomic_load(&r->hold);
+    csp_hold now = o->word == CONTROL_END     ? CSP_ENDED
+                   : o->word == CONTROL_PAUSE ? CSP_PAUSED
+                                              : CSP_GOES_ON;
+    if (before != CSP_ENDED && now == CSP_ENDED)
+        SEFL_PASS(journal_fact_put(r->journal, 0, ended, span_of("1", 1)));
+    if (before != CSP_ENDED)
+        atomic_store(&r->hold, now);
+    atomic_store(&r->commanded, o->id);
+    return SEFL_OK;
+}
+
+void csp_status_look(csp_role *r)
+{
+    static const char *const said[] = {
+        [CONTROL_PAUSE] = "paused by the operator: no other round begins",
+        [CONTROL_RESUME] = "resumed by the operator",
+        [CONTROL_END] = "ended by the operator: no other round begins",
+    };
+    control_order o;
+    if (!r->csp || !control_look(&r->control, r->task.id, &o, r->o.log))
+        return;
+    if (obey(r, &o) == SEFL_OK) {
+        log_info(r->o.log, said[o.word], lf_hash("task", r->task.id));
+    } else {
+        control_forget(&r->control); /* tries again */
+        log_error(r->o.log, "the operator's order is not stored", lf_str("why", sefl_last_error()));
+    }
+}
+
+sefl_status csp_health(csp_role *r, health_news *out)
+{
+    journal_round last = { 0 };
+    bool over = false;
+    health_news n = { .role = "csp",
+                      .peer = "aggregator",
+                      .peer_is_there = !atomic_load(&r->served),
+                      .healthy = true,
+                      .phase = HEALTH_NO_TASK };
+    if (r->csp) {
+        sefl_status st = journal_round_last(r->journal, &last);
+        SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
+        csp_hold hold = atomic_load(&r->hold);
+        n.task = &r->task;
+        n.round = last.round;
+        n.phase = last.round == 0 ? "waiting" : csp_state_name(last.state);
+        if (journal_fact_has(r->journal, 0, "over", &over) == SEFL_OK && over)
+            n.phase = "done";
+        n.paused = hold == CSP_PAUSED && !over;
+        n.ending = hold == CSP_ENDED && !over;
+        n.why = hold == CSP_ENDED ? "ended by its operator"
+                : n.paused        ? "paused by its operator"
+                                  : NULL;
+        n.control = atomic_load(&r->commanded);
+    }
+    *out = n;
+    return SEFL_OK;
+}
+
+static sefl_status write_health(csp_role *r, sefl_buf *body, unsigned *status)
+{
+    health_news n;
+    SEFL_PASS(csp_health(r, &n));
+    return health_write(body, status, &n);
+}
+
+void csp_status_save(csp_role *r)
+{
+    sefl_buf b = { 0 };
+    unsigned status;
+    if (write_health(r, &b, &status) == SEFL_OK)
+        control_status(&r->control, buf_span(&b), r->o.log);
+    buf_clear(&b);
+}
+
+sefl_status csp_status_page(void *ctx, sefl_buf *body, unsigned *status)
+{
+    csp_role *r = ctx;
+    pthread_mutex_lock(&r->task_lock);
+    sefl_status st = write_health(r, body, status);
+    pthread_mutex_unlock(&r->task_lock);
+    return st;
+}
