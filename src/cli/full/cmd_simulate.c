@@ -283,7 +283,7 @@ static int give_up(const session *s, sefl_status st)
     if (r->size > 1 && st == SEFL_ECANCELLED)
         fprintf(stderr,
                 "sefl simulate: %s: the job ends. If nobody stopped it, a rank has failed or died, "
-                "and its message, or mpirun's, says why\n",
+                "and its message, or the launcher's, says why\n",
                 sefl_last_error());
     int rc = r->size > 1 && st == SEFL_ECANCELLED ? CLI_FAILED : cli_failed(&cmd_simulate, st);
     if (st == SEFL_ECANCELLED)
