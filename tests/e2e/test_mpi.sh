@@ -56,6 +56,7 @@ same s-training.lr=20 crypto=clear-1
 # a killed rank ends the job; the run resumes, with any number of ranks
 set -- --set rounds.count=60 --set data.words=1000 --set network.dropout=0.1
 expect 0 "$SEFL" simulate -c e.yml --quiet --set name=whole "$@"
+# shellcheck disable=SC2016 # the inner shell expands it
 ranks 3 sh -c 'echo $$ > "pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' sh \
     "$SEFL" simulate -c e.yml --set name=killed "$@" > killed.out 2>&1 &
 job=$!

@@ -1,10 +1,10 @@
-/* job: the ranks (simulate/ranks.h) of `sefl simulate`: those of an MPI job in a build with MPI that
- * mpirun started, otherwise this process alone.
+/* job: the ranks (simulate/ranks.h) of `sefl simulate`: those of an MPI job in a build with MPI if
+ * mpirun started the program, otherwise this process alone.
  *
  *     SEFL_TRY(job_open(&j, groups, &stop));
- *     if (job_leads(&j)) printf(...);
- *     job_close(&j);
- */
+ *     if (job_leads(&j))
+ *         printf(...);
+ *     job_close(&j); */
 #ifndef CLI_FULL_JOB_H
 #define CLI_FULL_JOB_H
 

@@ -1,4 +1,5 @@
-/* ranks_mpi: the ranks of a simulation over MPI (simulate/ranks.h), for `mpirun -n R sefl simulate`.
+/* ranks_mpi: the ranks of a simulation (simulate/ranks.h) over MPI, for `mpirun -n R sefl
+ * simulate`.
  *
  *     if (ranks_mpi_launched())
  *         SEFL_TRY(ranks_mpi_open(&m, groups, &stop));
