@@ -277,7 +277,7 @@ static int give_up(const session *s, sefl_status st)
 {
     const ranks *r = s->job.ranks;
     if (!job_leads(&s->job) && st == SEFL_ECANCELLED)
-        return CLI_FAILED; /* rank 0 reports it */
+        return CLI_DONE; /* the exit code of the rank that reports it becomes the job's */
     if (!job_leads(&s->job))
         st = sefl_fail_at(st, "rank %u of %u", r->rank, r->size);
     if (r->size > 1 && st == SEFL_ECANCELLED)
