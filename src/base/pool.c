@@ -89,7 +89,7 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-static unsigned usable_cores(void)
+unsigned pool_cores(void)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -109,7 +109,7 @@ sefl_status pool_new(pool **out, unsigned threads)
     SEFL_CHECK(threads <= MAX_THREADS, SEFL_EINVAL, "%u threads requested, at most %d", threads,
                MAX_THREADS);
     if (threads == 0)
-        threads = usable_cores();
+        threads = pool_cores();
     for (; p->threads < threads; p->threads++)
         SEFL_TRY(thread_start(&p->id[p->threads], worker_main, p));
     SEFL_HAND_OVER(out, p, pool_free);

@@ -24,6 +24,9 @@ typedef struct pool pool;
 
 typedef sefl_status pool_fn(void *ctx, unsigned lane, size_t begin, size_t end);
 
+/* Returns the number of cores that this process may use, at most 256. */
+unsigned pool_cores(void);
+
 /* Creates a pool of at most 256 threads, including the caller; 0 means one thread per core that
  * this process may use. */
 sefl_status pool_new(pool **out, unsigned threads) SEFL_MUST_CHECK;

@@ -28,7 +28,7 @@
 #include "model/corpus/partition.h"
 #include "simulate/protection.h"
 
-enum { EXPERIMENT_CLIENTS_MAX = 10000, EXPERIMENT_RUNS_MAX = 1000, EXPERIMENT_NAME_MAX = 200 };
+enum { EXPERIMENT_CLIENTS_MAX = 1000000, EXPERIMENT_RUNS_MAX = 1000, EXPERIMENT_NAME_MAX = 200 };
 
 /* Returns a table of all keys, which ends with a NULL key. Sweep keys ("sweep.KEY") come last. */
 const setting_def *experiment_schema(void);

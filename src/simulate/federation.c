@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VALID_LEAST = 2000 };
+enum { VALID_LEAST = 2000, VALID_MOST = 200000, VALID_CLIENTS = 10000 };
 
 typedef struct maker {
     federation *s;
@@ -102,13 +102,16 @@ static sefl_status generate(maker *m, const vocab_settings *vs)
     uint64_t valid = e->words / 10;
     if (valid * e->clients < VALID_LEAST)
         valid = VALID_LEAST / e->clients + 1;
-    if (valid * s->clients > 200000)
-        valid = 200000 / s->clients + 1;
+    if (valid * s->clients > VALID_MOST)
+        valid = VALID_MOST / s->clients + 1;
+    const uint32_t each = (s->clients - 1) / VALID_CLIENTS + 1;
     SEFL_TRY(synth_new(&source));
     for (uint32_t i = 0; i < s->clients; i++) {
         shares_of(shares, e, i, &gen);
         for (unsigned k = 0; k < SYNTH_TOPICS; k++)
             mean[k] += shares[k] / s->clients;
+        if (i % each != 0)
+            continue;
         SEFL_TRY(some_lines(&m->valid, source, shares, valid, &gen));
         seed_stream(&gen, e, "simulated test text", i);
         SEFL_TRY(some_lines(&m->test, source, shares, valid, &gen));
@@ -117,7 +120,7 @@ static sefl_status generate(maker *m, const vocab_settings *vs)
     SEFL_TRY(corpus_read_over(&s->valid, s->words, &name, buf_span(&m->valid)));
     SEFL_TRY(score(m, source, mean));
     SEFL_TRY(corpus_read_over(&s->test, s->words, &name, buf_span(&m->test)));
-    for (uint32_t i = 0; i < s->clients; i++) {
+    for (uint32_t i = s->ranks->rank; i < s->clients; i += s->ranks->size) {
         shares_of(shares, e, i, &gen);
         seed_stream(&gen, e, "simulated text", i);
         buf_reset(&m->text);
@@ -169,7 +172,7 @@ static sefl_status deal(maker *m, const vocab_settings *vs)
                          setting_word_at(kind, PARTITIONS, e->partition));
         goto done;
     }
-    for (uint32_t i = 0; i < s->clients; i++) {
+    for (uint32_t i = s->ranks->rank; i < s->clients; i += s->ranks->size) {
         SEFL_TRY(partition_take(&s->text[i], &whole, &p, i));
         SEFL_CHECK(s->text[i].tokens >= 2, SEFL_EINVAL,
                    "data.partition: client %" PRIu32 " of %" PRIu32
@@ -272,12 +275,8 @@ static sefl_status make_task(maker *m, const char *init_hash)
                               vocab_hex, init_hash, s->valid.tokens > 0 ? valid_hex : NULL));
     if (s->e->external)
         SEFL_TRY(sefl_at(task_settings_tensors(&ts, s->e->init), "model.init"));
-    if (experiment_exact_weights(m->c->settings)) {
-        size_t most = 0;
-        for (uint32_t i = 0; i < s->clients; i++)
-            most = s->text[i].tokens > most ? s->text[i].tokens : most;
-        SEFL_TRY(settings_setf(&ts, "experiment", "privacy.weight_cap=%zu", most));
-    }
+    if (experiment_exact_weights(m->c->settings))
+        SEFL_TRY(settings_setf(&ts, "experiment", "privacy.weight_cap=%" PRIu64, s->longest));
     SEFL_TRY(task_make(&document, &ts, s->sec ? paillier_sec_pub(s->sec) : NULL, &keys));
     envelope env = { .kind = SIGN_TASK, .content = buf_span(&document) };
     SEFL_TRY(envelope_sign(&env, SIGNER_AS, s->as_key));
@@ -328,16 +327,83 @@ done:
     return st;
 }
 
+static void add_text(sha256 *h, const corpus *c)
+{
+    sha256_add(h, span_of(&c->tokens, sizeof c->tokens));
+    sha256_add(h, span_of(c->token, c->tokens * sizeof *c->token));
+}
+
+/* What all ranks count together. */
+typedef struct text_counts {
+    uint64_t tokens, longest, digest;
+} text_counts;
+
+static void add_counts(const void *ctx, void *sum, const void *more, size_t items)
+{
+    text_counts *a = sum;
+    const text_counts *b = more;
+    (void)ctx;
+    for (size_t i = 0; i < items; i++) {
+        a[i].tokens += b[i].tokens;
+        a[i].longest = b[i].longest > a[i].longest ? b[i].longest : a[i].longest;
+        a[i].digest += b[i].digest;
+    }
+}
+
+/* Hashes a text; the number is the client's, or one beyond all clients. */
+static uint64_t digest_of(uint32_t number, const corpus *c)
+{
+    sha256 h;
+    uint8_t digest[SHA256_BYTES];
+    sha256_init(&h);
+    sha256_add(&h, span_of(&number, sizeof number));
+    add_text(&h, c);
+    sha256_end(&h, digest);
+    return load_u64(digest);
+}
+
+static sefl_status count_text(federation *s)
+{
+    text_counts n = { 0 };
+    for (uint32_t i = s->ranks->rank; i < s->clients; i += s->ranks->size) {
+        text_counts one = { s->text[i].tokens, s->text[i].tokens, digest_of(i, &s->text[i]) };
+        add_counts(NULL, &n, &one, 1);
+    }
+    SEFL_PASS(
+        ranks_reduce(s->ranks, &n, 1, &(ranks_how){ .item_bytes = sizeof n, .add = add_counts }));
+    SEFL_PASS(ranks_broadcast(s->ranks, &n, sizeof n));
+    s->tokens = n.tokens;
+    s->longest = n.longest;
+    s->digest = n.digest + digest_of(s->clients, &s->valid) + digest_of(s->clients + 1, &s->test);
+    s->digest += s->digest == 0;
+    return SEFL_OK;
+}
+
+/* Creates the texts of this rank's clients, the shared texts and the initial model. */
+static sefl_status make_inputs(maker *m, char init[2 * SHA256_BYTES + 1])
+{
+    const experiment *e = m->s->e;
+    const settings *set = m->c->settings;
+    if (e->external) {
+        uint8_t hash[SHA256_BYTES];
+        SEFL_PASS(sefl_at(file_sha256(hash, NULL, e->init), "model.init"));
+        hex_write(init, hash, sizeof hash);
+        return SEFL_OK;
+    }
+    vocab_settings vs = order_of_words(e, set);
+    SEFL_PASS(*e->data ? deal(m, &vs) : generate(m, &vs));
+    return make_model(m->s, set, init);
+}
+
 sefl_status federation_new(federation **out, const federation_config *c)
 {
     const experiment *e = c->experiment;
-    const settings *set = c->settings;
     maker m = { .c = c };
     char init[2 * SHA256_BYTES + 1];
-    vocab_settings vs = order_of_words(e, set);
     SEFL_MAKE(federation, s, out);
     m.s = s;
     s->e = e;
+    s->ranks = c->ranks ? c->ranks : &ranks_one;
     s->clients = c->some > 0 && c->some < e->clients ? c->some : e->clients;
     SEFL_TRY(sefl_new(&s->text, s->clients, sizeof *s->text));
     SEFL_TRY(sefl_new(&s->client, s->clients, sizeof *s->client));
@@ -346,17 +412,9 @@ sefl_status federation_new(federation **out, const federation_config *c)
         snprintf(name, sizeof name, "simulated client %" PRIu32, i);
         sha256_of(s->client[i], span_of_str(name));
     }
-    if (e->external) {
-        uint8_t hash[SHA256_BYTES];
-        SEFL_TRY(sefl_at(file_sha256(hash, NULL, e->init), "model.init"));
-        hex_write(init, hash, sizeof hash);
-    } else {
-        SEFL_TRY(*e->data ? deal(&m, &vs) : generate(&m, &vs));
-        SEFL_TRY(make_model(s, set, init));
-    }
-    for (uint32_t i = 0; i < s->clients; i++)
-        s->tokens += s->text[i].tokens;
-    SEFL_TRY(make_keys(s, set, c->key, c->stop));
+    SEFL_TRY(ranks_agree(s->ranks, make_inputs(&m, init)));
+    SEFL_TRY(count_text(s));
+    SEFL_TRY(make_keys(s, c->settings, c->key, c->stop));
     SEFL_TRY(make_task(&m, init));
     *out = s, s = NULL;
 done:
@@ -389,12 +447,6 @@ sefl_status federation_round_key(const federation *s, round_header *h)
     memcpy(h->key, pub.p, pub.n);
     seal_key_free(key);
     return SEFL_OK;
-}
-
-static void add_text(sha256 *h, const corpus *c)
-{
-    sha256_add(h, span_of(&c->tokens, sizeof c->tokens));
-    sha256_add(h, span_of(c->token, c->tokens * sizeof *c->token));
 }
 
 uint64_t federation_text(const federation *s)

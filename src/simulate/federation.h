@@ -17,7 +17,11 @@
  * The initial model is random, or the file model.init if it has the experiment's shape and
  * vocabulary.
  *
- * Memory: 4 bytes per token, 16 per line. Threads: read-only once created.   Secrets: none. */
+ * Each rank (ranks.h) has the texts of its own clients only, and everything else.
+ * Generated validation text comes from at most 10,000 of the clients.
+ *
+ * Memory: 4 bytes per token and 8 per line of this rank's clients, and about 500 bytes for each of
+ * them; 130 bytes per client of any rank. Threads: read-only once created.   Secrets: none. */
 #ifndef SIMULATE_FEDERATION_H
 #define SIMULATE_FEDERATION_H
 
@@ -27,17 +31,22 @@
 #include "protocol/round.h"
 #include "protocol/task.h"
 #include "simulate/experiment.h"
+#include "simulate/ranks.h"
 
 typedef struct federation {
     const experiment *e;
     vocab *words;
     uint32_t clients;
-    corpus *text;           /* one per client; none is empty, unless the model is external */
+    const ranks *ranks;     /* NULL: one process */
+    corpus *text;           /* one per client; none is empty, unless the model is external or the
+                             * client belongs to another rank */
     uint8_t (*client)[32];  /* fingerprints */
     corpus valid;           /* has 0 tokens if there is no validation text */
     corpus test;            /* has 0 tokens if there is no test text */
     double best_perplexity; /* of the text generator itself on the validation text; 0: unknown */
-    uint64_t tokens;        /* number of tokens of all clients together */
+    uint64_t tokens;        /* number of tokens of all clients together, of all ranks */
+    uint64_t longest;       /* tokens of the largest client */
+    uint64_t digest;        /* of all texts, whatever the number of ranks; never 0 */
     float *theta;           /* the initial model: task.params values */
     uint8_t root[KEYFILE_ROOT_BYTES]; /* root of CSP's round keys; all zero for scheme paillier */
     ahe_sec *sec;                     /* key pair for scheme paillier, otherwise NULL */
@@ -55,13 +64,15 @@ typedef struct federation_key {
 } federation_key;
 void federation_key_clear(federation_key *k);
 
-/* Returns a hash of every client's text, the validation text and the test text; never 0. */
+/* Returns a hash of every client's text, the validation text and the test text, for records of
+ * results; never 0. Needs one process. */
 uint64_t federation_text(const federation *s);
 
 typedef struct federation_config {
     const experiment *experiment; /* both outlive the federation */
     const settings *settings;
     uint32_t some;                 /* > 0: create text for only this many clients (sefl plan) */
+    const ranks *ranks;            /* NULL: one process */
     federation_key *key;           /* used, or created if empty; NULL: creates its own */
     const sefl_progress *progress; /* counts clients' texts */
     const sefl_progress *stop;     /* as in simulate.h; called during key generation; or NULL */

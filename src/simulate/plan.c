@@ -15,6 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Measured memory of a client beside its text: its state machine and tables; with crypto full also
+ * its head, entry and voucher. */
+#define CLIENT_BYTES      950.0
+#define CLIENT_BYTES_FULL 3250.0
+
 void plan_warn(plan_warnings *w, const char *fmt, ...)
 {
     va_list ap;
@@ -355,6 +360,7 @@ static sefl_status memory(plan *p, const federation *s, const rates *r)
     for (uint32_t i = 0; i < s->clients; i++)
         text += text_bytes(&s->text[i]);
     bytes += text * e->clients / s->clients + text_bytes(&s->valid);
+    bytes += (double)e->clients * (CLIENT_BYTES + (e->full ? CLIENT_BYTES_FULL : 0));
     bytes +=
         4 * d + 24 * d; /* the global model; released integers and a stored copy; their average */
     if (t->server != TASK_AVERAGE)

@@ -7,7 +7,9 @@
 #include "protocol/task_model.h"
 #include "roles/aggregator/step.h"
 #include "roles/client/hook.h"
+#include "simulate/helper.h"
 #include "simulate/servers.h"
+#include "simulate/simulate_warn.h"
 #include "simulate/work.h"
 #include "sum/release_check.h"
 #include "sum/terms.h"
@@ -28,6 +30,7 @@
 
 typedef struct sim {
     const simulate_config *c;
+    const ranks *ranks;
     experiment e;
     run_folder folder;
     run_state state;
@@ -142,6 +145,7 @@ static sefl_status upload(void *ctx, const round_header *h, work_got *got)
     s->r.train_seconds = got->train;
     s->r.encrypt_seconds = got->encrypt;
     s->r.sum_seconds = got->add;
+    s->cpu_before -= got->elsewhere;
     s->r.diverged = got->diverged;
     s->r.clients = got->clients;
     return SEFL_OK;
@@ -165,76 +169,6 @@ static sefl_status pass_time(void *ctx, uint64_t now_ms)
         SEFL_PASS(population_open(s->population, agg_round(a), s->header, now_ms));
     }
     return SEFL_OK;
-}
-
-/* ---- warnings -------------------------------------------------------------------------------- */
-
-/* Adds warnings that are known before the first round. */
-static void warn_early(sim *s)
-{
-    plan_warnings *w = &s->out->warnings;
-    const corpus *v = &s->federation->valid, *t = &s->federation->test;
-    if (*s->e.init && s->t->claim && !s->e.data_public)
-        plan_warn(w, "no epsilon covers the text that model.init was trained on: it must be public "
-                     "text, and never text of these clients");
-    if (t->tokens > 0 && t->tokens < 2 * LM_EVAL_BATCH)
-        plan_warn(
-            w, "the test text has only %zu words, so test perplexity is not measured: it needs %d",
-            t->tokens, 2 * LM_EVAL_BATCH);
-    if (s->t->external)
-        return; /* perplexity is of words */
-    if (v->tokens == 0)
-        plan_warn(w,
-                  "%s has no validation text, so perplexity is not measured: use a folder with "
-                  "train.txt and valid.txt",
-                  s->e.data);
-    else if (v->tokens < 2 * LM_EVAL_BATCH)
-        plan_warn(
-            w, "the validation text has only %zu words, so perplexity is not measured: it needs %d",
-            v->tokens, 2 * LM_EVAL_BATCH);
-    else if (s->t->claim && !s->e.data_public)
-        plan_warn(
-            w,
-            "the validation text decides which model is best.safetensors%s, and no epsilon covers "
-            "that choice: use last.safetensors, or set data.public: true if the text is public",
-            s->t->patience > 0 ? " and when rounds.patience ends the run" : "");
-}
-
-/* Warns if training diverged, or if noise or training made the model worse or unusable. */
-static void warn_late(sim *s)
-{
-    plan_warnings *w = &s->out->warnings;
-    const run_totals *t = &s->out->t;
-    const double first = s->out->first_perplexity, last = t->all.perplexity;
-    char what[96];
-    bool all = t->all.diverged > 0 && t->all.diverged == t->all.clients;
-    if (t->all.diverged > 0)
-        plan_warn(w,
-                  "local training diverged in %s%.0f of %.0f updates, which are zeros%s: try a "
-                  "smaller training.lr or a tighter training.gradient_clip",
-                  all ? "all " : "", t->all.diverged, t->all.clients,
-                  all ? "; nothing was learned" : "");
-    if (all)
-        return;
-    if (t->blocked > 0)
-        snprintf(what, sizeof what, "the release check blocked %" PRIu64 " of %" PRIu64 " rounds",
-                 t->blocked, t->rounds);
-    else if (first > 0 && last > first)
-        snprintf(what, sizeof what, "perplexity %.6g at the start, %.6g at the end", first, last);
-    else
-        return;
-    double clients = t->all.clients / (double)(t->rounds - t->skipped);
-    double drawn = s->t->sampling == TASK_HIDDEN ? clients * s->t->rate : clients;
-    double ratio = plan_noise_ratio(s->federation, drawn);
-    if (ratio > PLAN_RATIO_GOOD)
-        plan_warn(w,
-                  "the noise drowned the model: %s. The noise is %.3g times the largest signal of "
-                  "%.0f clients, and learning needs less than a third: use more clients per round, "
-                  "%s or a smaller privacy.z ('sefl plan' computes it)",
-                  what, ratio, drawn, plan_fewer_values(s->federation));
-    else
-        plan_warn(w, "training made the model worse: %s: try a smaller training.lr or server.lr",
-                  what);
 }
 
 /* ---- a round ends ---------------------------------------------------------------------------- */
@@ -438,7 +372,7 @@ static sefl_status add_up(sim *s)
 
 static sefl_status take_up(sim *s)
 {
-    uint64_t text = federation_text(s->federation), init;
+    uint64_t text = s->federation->digest, init;
     uint8_t hash[SHA256_BYTES];
     hash_model(s, hash); /* theta still has the initial values */
     memcpy(&init, hash, sizeof init);
@@ -505,9 +439,10 @@ static sefl_status make_servers(sim *s)
 static sefl_status set_up(sim *s)
 {
     const task *t;
-    SEFL_PASS(pool_new(&s->pool, s->e.threads));
+    SEFL_PASS(helper_pool(&s->pool, s->ranks, s->e.threads));
     SEFL_PASS(federation_new(&s->federation, &(federation_config){ .experiment = &s->e,
                                                                    .settings = s->c->settings,
+                                                                   .ranks = s->ranks,
                                                                    .key = s->c->key,
                                                                    .progress = s->c->progress,
                                                                    .stop = s->c->stop }));
@@ -521,9 +456,12 @@ static sefl_status set_up(sim *s)
     s->out->weight_cap = t->weight_cap;
     s->out->best_possible = s->federation->best_perplexity;
     s->out->threads = pool_threads(s->pool);
+    s->out->ranks = s->ranks->size;
     if (s->e.trainer) /* what a killed process left */
         SEFL_PASS(hook_open(&(hook){ .folder = s->folder.root }));
-    SEFL_PASS(work_new(&s->work, s->federation, s->pool, NULL, s->c->stop, s->folder.root));
+    SEFL_PASS(ranks_agree(
+        s->ranks, work_new(&s->work, s->federation, s->pool, NULL, s->c->stop, s->folder.root)));
+    SEFL_PASS(work_join(s->work));
     const char *fallback = work_fallback(s->work);
     snprintf(s->out->device, sizeof s->out->device, "%s", work_device(s->work));
     snprintf(s->out->fallback, sizeof s->out->fallback, "%s", fallback ? fallback : "");
@@ -616,7 +554,7 @@ static sefl_status finish(sim *s)
     s->out->why = agg_why_text(s->state.agg.why);
     hash_model(s, s->out->model);
     s->out->memory_bytes = (uint64_t)used.ru_maxrss * 1024;
-    warn_late(s);
+    simulate_warn_late(s->out, s->federation);
     SEFL_TRY(test(s));
     SEFL_TRY(
         plan_classic_of(&s->out->classic, s->federation, s->out->t.rounds - s->out->t.skipped));
@@ -649,52 +587,66 @@ static void clear(sim *s)
     run_folder_close(&s->folder);
 }
 
-sefl_status simulate_run(const simulate_config *c, simulate_result *out)
+/* Opens the run's folder and reads its state. */
+static sefl_status open_folder(sim *s)
 {
     sefl_status st = SEFL_OK;
     sefl_buf config = { 0 };
     bool fresh;
+    SEFL_TRY(experiment_make(&s->e, s->c->settings));
+    SEFL_TRY(experiment_write(&config, s->c->settings));
+    SEFL_TRY(run_folder_open(&s->folder, s->c->runs, s->e.name, buf_span(&config), &fresh));
+    snprintf(s->out->folder, sizeof s->out->folder, "%s", s->folder.root);
+    if (!fresh) {
+        st = run_state_read(&s->state, run_path(&s->folder, "state"));
+        st = st == SEFL_ENOTFOUND ? SEFL_OK : st;
+    }
+done:
+    buf_clear(&config);
+    return st;
+}
+
+/* Runs from the current state to the end. */
+static sefl_status run(sim *s)
+{
+    s->log_fd = open(run_path(&s->folder, "log"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    s->log = s->log_fd >= 0 ? log_open(s->log_fd, LOG_INFO, &s->wall)
+                            : (sefl_log){ .level = LOG_OFF, .fd = -1 };
+    SEFL_PASS(set_up(s));
+    simulate_warn_early(&s->out->warnings, s->federation);
+    if (s->c->begin)
+        s->c->begin(s->c->ctx, s->federation, s->out);
+    if (s->out->t.rounds == 0) {
+        double loss;
+        SEFL_PASS(work_evaluate(s->work, &loss, s->theta));
+        s->state.first_perplexity = isfinite(loss) ? exp(loss) : 0;
+    }
+    s->out->first_perplexity = s->state.first_perplexity;
+    SEFL_PASS(servers_run(s->servers));
+    return finish(s);
+}
+
+sefl_status simulate_run(const simulate_config *c, simulate_result *out)
+{
+    sefl_status st = SEFL_OK;
     sim *s = NULL;
+    const ranks *r = c->ranks ? c->ranks : &ranks_one;
     *out = (simulate_result){ .why = "", .t = run_totals_none() };
+    if (r->rank > 0)
+        return helper_run(c);
     SEFL_TRY(sefl_new(&s, 1, sizeof *s));
     s->c = c;
+    s->ranks = r;
     s->out = out;
     s->log_fd = -1;
     s->folder.lock = -1;
     s->wall = clock_wall();
-    SEFL_TRY(experiment_make(&s->e, c->settings));
-    SEFL_TRY(experiment_write(&config, c->settings));
-    SEFL_TRY(run_folder_open(&s->folder, c->runs, s->e.name, buf_span(&config), &fresh));
-    snprintf(out->folder, sizeof out->folder, "%s", s->folder.root);
-    if (!fresh) {
-        st = run_state_read(&s->state, run_path(&s->folder, "state"));
-        if (st != SEFL_ENOTFOUND)
-            SEFL_TRY(st);
-        st = SEFL_OK;
-        if (s->state.over) {
-            SEFL_TRY(look_back(s));
-            goto done;
-        }
-    }
-    s->log_fd = open(run_path(&s->folder, "log"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    s->log = s->log_fd >= 0 ? log_open(s->log_fd, LOG_INFO, &s->wall)
-                            : (sefl_log){ .level = LOG_OFF, .fd = -1 };
-    SEFL_TRY(set_up(s));
-    warn_early(s);
-    if (c->begin)
-        c->begin(c->ctx, s->federation, out);
-    if (out->t.rounds == 0) {
-        double loss;
-        SEFL_TRY(work_evaluate(s->work, &loss, s->theta));
-        s->state.first_perplexity = isfinite(loss) ? exp(loss) : 0;
-    }
-    out->first_perplexity = s->state.first_perplexity;
-    SEFL_TRY(servers_run(s->servers));
-    SEFL_TRY(finish(s));
+    SEFL_TRY(open_folder(s));
+    SEFL_TRY(helper_begin(r, s->folder.root, s->state.over));
+    SEFL_TRY(s->state.over ? look_back(s) : run(s));
 done:
     if (s)
         clear(s);
     sefl_free(s);
-    buf_clear(&config);
-    return st;
+    return ranks_agree(r, st);
 }

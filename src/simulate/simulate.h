@@ -2,7 +2,7 @@
  * (sum/agg.h, sum/csp.h, protocol/participant.h) run in virtual time. The clients train as real
  * ones do. The servers use the real cryptography over a channel in memory (crypto: full) or compute
  * in the clear (crypto: clear). The integers, and so the model, are the same in both cases, with
- * any number of threads and in every repetition.
+ * any number of threads and ranks, and in every repetition.
  *
  *     SEFL_TRY(simulate_run(&(simulate_config){ .settings = &one, .runs = "runs" }, &result));
  *
@@ -16,6 +16,9 @@
  *
  * When a run is over, the model of the best validation round and the last model are evaluated on
  * the test text, if there is one. Nothing else reads that text.
+ *
+ * Several processes may share the work of one run (ranks.h): all of them call simulate_run with the
+ * same settings. Only rank 0 has a result, calls `begin`, `round` and `progress`, and writes files.
  *
  * A finished run is not repeated. An interrupted run resumes after its last finished round and
  * writes the same bytes as one without interruption.
@@ -34,6 +37,7 @@ struct simulate_result;
 typedef struct simulate_config {
     settings *settings;  /* settings of one run, over experiment_schema */
     const char *runs;    /* folder of run folders */
+    const ranks *ranks;  /* processes that run it together; NULL: only this one */
     federation_key *key; /* shared by several runs; NULL: this run creates its own key */
     void *ctx;
     /* r contains the rounds that an earlier process finished, and the warnings so far. */
@@ -57,14 +61,14 @@ typedef struct simulate_result {
     uint8_t model[32];       /* SHA-256 of the last model's values */
     bool claim;
     double epsilon_target, delta;
-    bool unit_record;      /* the epsilons are for a record, not a client */
-    double z;              /* 0: no noise, or a run that was already complete */
-    uint64_t weight_cap;   /* 0: equal weights, or a run that was already complete */
-    plan_classic classic;  /* over the rounds that were not skipped */
-    uint64_t memory_bytes; /* peak resident memory of the process */
-    unsigned threads;
-    char device[128];   /* work_device; "" for a run that was already complete */
-    char fallback[512]; /* work_fallback, or "" */
+    bool unit_record;        /* the epsilons are for a record, not a client */
+    double z;                /* 0: no noise, or a run that was already complete */
+    uint64_t weight_cap;     /* 0: equal weights, or a run that was already complete */
+    plan_classic classic;    /* over the rounds that were not skipped */
+    uint64_t memory_bytes;   /* peak resident memory of the process */
+    unsigned threads, ranks; /* threads of rank 0 */
+    char device[128];        /* work_device; "" for a run that was already complete */
+    char fallback[512];      /* work_fallback, or "" */
     plan_warnings warnings;
 } simulate_result;
 

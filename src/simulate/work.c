@@ -52,6 +52,36 @@ static sefl_status lane_init(work *w, lane *l)
                          : sefl_new(&l->sum, t->values, sizeof *l->sum);
 }
 
+/* Allocates what one rank has once. */
+static sefl_status new_sums(work *w, const ahe_enc *enc)
+{
+    const federation *s = w->s;
+    const ranks *r = w->ranks;
+    const size_t head_n = head_bytes(w->t->seal);
+    const uint32_t mine = (s->clients - 1) / r->size + 1;
+    if (!s->e->protection->quantises) {
+        SEFL_PASS(sefl_new(&w->average, task_trained(w->t), sizeof *w->average));
+        if (!w->device_sums)
+            SEFL_PASS(sefl_new(&w->exact, task_trained(w->t), sizeof *w->exact));
+    }
+    if (s->e->full) {
+        if (!enc)
+            SEFL_PASS(ahe_enc_new(&w->own_enc, w->t->pub, &w->t->ahe, w->pool, w->stop));
+        w->enc = enc ? enc : w->own_enc;
+        if (r->rank > 0)
+            SEFL_PASS(sefl_new(&w->sent, mine, sizeof *w->entry + head_n));
+        else
+            SEFL_PASS(sefl_new(&w->entry, s->clients, sizeof *w->entry));
+        if (r->rank == 0 && task_is_sealed(w->t))
+            SEFL_PASS(sefl_new(&w->heads, s->clients, head_n));
+        if (r->size > 1)
+            SEFL_PASS(sefl_new(&w->partial, ahe_body_bytes(&w->t->ahe), 1));
+    }
+    if (r->rank > 0)
+        SEFL_PASS(sefl_new(&w->theta_here, w->t->params, sizeof *w->theta_here));
+    return r->size > 1 ? sefl_new(&w->mine, mine, sizeof *w->mine) : SEFL_OK;
+}
+
 sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *enc,
                      const sefl_progress *stop, const char *folder)
 {
@@ -62,7 +92,7 @@ sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *en
     w->stop = stop;
     w->folder = folder;
     pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->turn, NULL);
+    w->ranks = s->ranks ? s->ranks : &ranks_one;
     SEFL_TRY(work_device_open(w));
     SEFL_TRY(sefl_new(&w->items, s->clients, sizeof *w->items));
     for (uint32_t i = 0; i < s->clients; i++)
@@ -70,16 +100,7 @@ sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *en
     SEFL_TRY(sefl_new(&w->lane, pool_threads(p), sizeof *w->lane));
     for (; w->lanes < pool_threads(p); w->lanes++)
         SEFL_TRY(lane_init(w, &w->lane[w->lanes]));
-    if (!s->e->protection->quantises)
-        SEFL_TRY(sefl_new(&w->average, task_trained(w->t), sizeof *w->average));
-    if (s->e->full) {
-        if (!enc)
-            SEFL_TRY(ahe_enc_new(&w->own_enc, w->t->pub, &w->t->ahe, p, stop));
-        w->enc = enc ? enc : w->own_enc;
-        SEFL_TRY(sefl_new(&w->entry, s->clients, sizeof *w->entry));
-        if (task_is_sealed(w->t))
-            SEFL_TRY(sefl_new(&w->heads, s->clients, head_bytes(w->t->seal)));
-    }
+    SEFL_TRY(new_sums(w, enc));
     *out = w, w = NULL;
 done:
     if (w && w->lane && w->lanes < pool_threads(p))
@@ -92,6 +113,7 @@ void work_free(work *w)
 {
     if (!w)
         return;
+    work_dismiss(w);
     for (unsigned i = 0; w->lane && i < w->lanes; i++) {
         lane *l = &w->lane[i];
         engine_free(l->e);
@@ -108,12 +130,16 @@ void work_free(work *w)
     sefl_free(w->turns);
     sefl_free(w->sum);
     sefl_free(w->average);
+    sefl_free(w->exact);
+    sefl_free(w->mine);
+    sefl_free(w->theta_here);
+    sefl_free(w->partial);
+    sefl_free(w->sent);
     ahe_enc_free(&w->t->ahe, w->own_enc);
     ahe_sum_free(&w->t->ahe, w->closed);
     sefl_free(w->entry);
     sefl_free(w->heads);
     pthread_mutex_destroy(&w->lock);
-    pthread_cond_destroy(&w->turn);
     sefl_free(w);
 }
 
@@ -198,6 +224,10 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const populatio
     *diverged = st == SEFL_ERANGE;
     SEFL_TRY(*diverged ? SEFL_OK : st);
     layout_select(&t->layout, l->v, l->v);
+    if (!integers && !*diverged && !work_fits(w, l->v, task_trained(t))) {
+        *diverged = true;
+        memset(l->v, 0, task_trained(t) * sizeof *l->v);
+    }
     trained = work_thread_seconds();
     if (integers)
         SEFL_TRY(work_integers(w, l, who->client, l->v, *diverged, &rng));
@@ -240,21 +270,32 @@ static sefl_status add_body(work *w, const lane *l, size_t piece, const uint8_t 
     SEFL_PASS(ahe_sum_add_units(p, w->closed, 0, l->body + head_n, p->units, NULL));
     round_entry e;
     memcpy(e.client, w->s->client[w->set[piece].client], sizeof e.client);
-    round_entry *at = bsearch(&e, w->entry, w->entries, sizeof e, round_entry_order);
-    assert(at);
-    memcpy(at->body, units, sizeof at->body);
-    if (w->heads)
-        memcpy(w->heads + (size_t)(at - w->entry) * head_n, l->body, head_n);
+    memcpy(e.body, units, sizeof e.body);
+    work_place(w, &e, l->body);
     return SEFL_OK;
 }
 
-double work_weight(const work *w, uint32_t client, bool diverged)
+uint64_t work_weight(const work *w, uint32_t client, bool diverged)
 {
     const task *t = w->t;
     const uint64_t n = w->items[client];
     if (t->weights != TASK_CAPPED)
         return 1;
-    return diverged ? 0 : (double)(n < t->weight_cap ? n : t->weight_cap) / (double)t->weight_cap;
+    return diverged ? 0 : n < t->weight_cap ? n : t->weight_cap;
+}
+
+double work_weight_unit(const work *w)
+{
+    return w->t->weights == TASK_CAPPED ? 1 / (double)w->t->weight_cap : 1;
+}
+
+bool work_fits(const work *w, const float *v, size_t n)
+{
+    const bool any = w->s->e->protection->quantises;
+    bool fits = true;
+    for (size_t i = 0; i < n; i++)
+        fits = fits && isfinite(v[i]) && (any || fabsf(v[i]) < FIXED_MAX);
+    return fits;
 }
 
 double work_clip(const work *w)
@@ -267,11 +308,17 @@ double work_clip(const work *w)
 void work_add_floats(work *w, const float *v, uint32_t client, bool diverged)
 {
     const task *t = w->t;
-    double weight = work_weight(w, client, diverged), clip = work_clip(w), scale = 1, norm;
+    const uint64_t weight = work_weight(w, client, diverged);
+    double clip = work_clip(w), scale = 1, norm;
     if (clip > 0 && dp_norm(&norm, v, task_trained(t)) == SEFL_OK && norm > clip)
         scale = clip / norm;
-    for (size_t i = 0; i < task_trained(t); i++)
-        w->average[i] += weight * scale * (double)v[i];
+    scale *= (double)weight * work_weight_unit(w);
+    for (size_t i = 0; i < task_trained(t); i++) {
+        const double x = scale * (double)v[i];
+        const int64_t high = llrint(x * 0x1p16);
+        w->exact[i].high += high;
+        w->exact[i].low += llrint((x - (double)high * 0x1p-16) * 0x1p58);
+    }
     w->weight += weight;
 }
 
@@ -293,8 +340,6 @@ sefl_status work_add(work *w, lane *l, size_t piece, bool diverged, const sefl_c
     if (w->s->e->full) {
         st = add_body(w, l, piece, units);
     } else if (w->average) {
-        while (w->next != piece)
-            pthread_cond_wait(&w->turn, &w->lock);
         work_add_floats(w, l->v, client, diverged);
     }
     w->added += st == SEFL_OK;
@@ -302,17 +347,6 @@ sefl_status work_add(work *w, lane *l, size_t piece, bool diverged, const sefl_c
     pthread_mutex_unlock(&w->lock);
     l->add += work_thread_seconds() - began;
     return st;
-}
-
-/* Threads take pieces in ascending order, so the lowest unfinished piece never waits here. */
-static void pass_turn(work *w, size_t piece)
-{
-    pthread_mutex_lock(&w->lock);
-    while (w->next != piece)
-        pthread_cond_wait(&w->turn, &w->lock);
-    w->next = piece + 1;
-    pthread_cond_broadcast(&w->turn);
-    pthread_mutex_unlock(&w->lock);
 }
 
 sefl_status work_one_client(void *ctx, unsigned lane_number, size_t begin, size_t end)
@@ -331,59 +365,82 @@ sefl_status work_one_client(void *ctx, unsigned lane_number, size_t begin, size_
     SEFL_TRY(work_add(w, l, begin, diverged, &coins));
 done:
     named_coins_free(n);
-    if (!w->s->e->protection->quantises)
-        pass_turn(w, begin);
     return st;
 }
 
 /* ---- a round --------------------------------------------------------------------------------- */
 
-static sefl_status begin(work *w, const round_header *h, const float *theta,
-                         const population_member *set, uint32_t n)
+sefl_status work_begin(work *w, const population_member *all, uint32_t n_all, uint32_t n)
 {
     const task *t = w->t;
-    w->header = *h, w->theta = theta, w->set = set;
-    w->added = w->diverged = 0;
-    w->next = 0, w->weight = w->device_seconds = 0;
-    for (uint32_t i = 0; w->entry && i < n; i++)
-        memcpy(w->entry[i].client, w->s->client[set[i].client], sizeof w->entry[i].client);
-    w->entries = n;
+    w->added = w->diverged = w->n_sent = 0;
+    w->weight = 0, w->device_seconds = 0;
+    for (uint32_t i = 0; w->entry && i < n_all; i++)
+        memcpy(w->entry[i].client, w->s->client[all[i].client], sizeof w->entry[i].client);
+    w->entries = n_all;
     if (w->entry)
-        qsort(w->entry, n, sizeof *w->entry, round_entry_order);
+        qsort(w->entry, n_all, sizeof *w->entry, round_entry_order);
     for (unsigned i = 0; i < w->lanes; i++) {
         lane *l = &w->lane[i];
         l->train = l->encrypt = l->add = 0;
         if (l->sum)
             memset(l->sum, 0, t->values * sizeof *l->sum);
     }
-    if (w->average)
-        memset(w->average, 0, task_trained(t) * sizeof *w->average);
+    if (w->exact)
+        memset(w->exact, 0, task_trained(t) * sizeof *w->exact);
+    if (w->sum && n == 0)
+        memset(w->sum, 0, t->values * sizeof *w->sum);
     ahe_sum_free(&t->ahe, w->closed);
     w->closed = NULL;
     return w->s->e->full ? ahe_sum_new(&w->closed, &t->ahe, t->pub) : SEFL_OK;
 }
 
+sefl_status work_share(work *w, work_got *got, uint32_t n, const sefl_progress *progress)
+{
+    const task *t = w->t;
+    if (w->device)
+        SEFL_PASS(n > 0 ? work_device_round(w, n, progress) : SEFL_OK);
+    else
+        SEFL_PASS(pool_run(w->pool, n, 1, work_one_client, w, progress));
+    const double began = work_thread_seconds();
+    for (unsigned k = 1; w->lane[0].sum && k < w->lanes; k++)
+        for (size_t i = 0; i < t->values; i++)
+            w->lane[0].sum[i] += w->lane[k].sum[i];
+    got->clients = w->added;
+    got->diverged = w->diverged;
+    got->train = w->device_seconds;
+    got->add = work_thread_seconds() - began;
+    for (unsigned i = 0; i < w->lanes; i++) {
+        got->train += w->lane[i].train;
+        got->encrypt += w->lane[i].encrypt;
+        got->add += w->lane[i].add;
+    }
+    return SEFL_OK;
+}
+
+/* Hands over the sum of all ranks. */
 static sefl_status finish(work *w, work_got *got)
 {
     const task *t = w->t;
-    double began = work_thread_seconds();
+    const double began = work_thread_seconds();
     if (w->s->e->full) {
         SEFL_PASS(ahe_sum_close(&t->ahe, w->closed));
         got->closed = w->closed;
         got->set = w->entry;
         got->heads = w->heads;
     } else if (w->average) {
-        for (size_t i = 0; i < task_trained(t); i++)
-            w->average[i] /=
-                w->weight > 0 ? w->weight : 1; /* 0: all clients diverged, all values are zero */
+        const double weight = (double)w->weight * work_weight_unit(w); /* 0: all diverged */
+        for (size_t i = 0; i < task_trained(t); i++) {
+            if (w->exact)
+                w->average[i] =
+                    (double)w->exact[i].high * 0x1p-16 + (double)w->exact[i].low * 0x1p-58;
+            w->average[i] /= weight > 0 ? weight : 1;
+        }
         got->average = w->average;
     } else if (w->device_sums) {
         got->sum = w->sum;
-        got->noisy = w->s->e->protection->central != NULL;
+        got->noisy = w->s->e->protection->central && w->ranks->size == 1;
     } else {
-        for (unsigned k = 1; k < w->lanes; k++)
-            for (size_t i = 0; i < t->values; i++)
-                w->lane[0].sum[i] += w->lane[k].sum[i];
         got->sum = w->lane[0].sum;
     }
     got->add += work_thread_seconds() - began;
@@ -394,20 +451,14 @@ sefl_status work_round(work *w, work_got *got, const round_header *header, const
                        const population_member *set, uint32_t n, const sefl_progress *progress)
 {
     *got = (work_got){ 0 };
-    SEFL_PASS(begin(w, header, theta, set, n));
-    if (w->device)
-        SEFL_PASS(work_device_round(w, n, progress));
-    else
-        SEFL_PASS(pool_run(w->pool, n, 1, work_one_client, w, progress));
-    got->clients = w->added;
-    got->diverged = w->diverged;
-    got->train = w->device_seconds;
-    for (unsigned i = 0; i < w->lanes; i++) {
-        got->train += w->lane[i].train;
-        got->encrypt += w->lane[i].encrypt;
-        got->add += w->lane[i].add;
+    w->header = *header, w->theta = theta, w->set = set;
+    if (w->ranks->size > 1) {
+        SEFL_PASS(work_ranks_round(w, got, set, n, progress));
+    } else {
+        SEFL_PASS(work_begin(w, set, n, n));
+        SEFL_PASS(work_share(w, got, n, progress));
     }
-    return w->added > 0 ? finish(w, got) : SEFL_OK;
+    return got->clients > 0 ? finish(w, got) : SEFL_OK;
 }
 
 /* id: names the text for the engine. */

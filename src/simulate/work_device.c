@@ -14,7 +14,6 @@
 #include "simulate/clear.h"
 #include "simulate/work_inside.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,18 +21,21 @@ sefl_status work_device_open(work *w)
 {
     const experiment *e = w->s->e;
     const task *t = w->t;
+    const uint32_t mine = (w->s->clients - 1) / w->ranks->size + 1;
     if (!e->device || strcmp(e->device, "cpu") == 0 || t->unit == TASK_UNIT_RECORD)
         return SEFL_OK;
     SEFL_PASS(engine_new(&w->judge, &(engine_config){ .device = e->device,
                                                       .precision = e->precision,
                                                       .model = &t->model,
                                                       .optim = t->optim,
-                                                      .slots = w->s->clients,
+                                                      .slots = mine,
+                                                      .number = w->ranks->local,
                                                       .pool = w->pool }));
     w->device = engine_is_device(w->judge);
-    w->device_sums = w->device && !e->full && engine_can_sum(w->judge);
+    w->device_sums = w->device && !e->full && engine_can_sum(w->judge) &&
+                     (e->protection->quantises || w->ranks->size == 1);
     if (w->device)
-        SEFL_PASS(sefl_new(&w->turns, w->s->clients, sizeof *w->turns));
+        SEFL_PASS(sefl_new(&w->turns, mine, sizeof *w->turns));
     if (w->device_sums && e->protection->quantises)
         SEFL_PASS(sefl_new(&w->sum, t->values, sizeof *w->sum));
     return SEFL_OK;
@@ -125,7 +127,8 @@ static engine_share share_of(const work *w, const work_turn *turn, uint32_t slot
     const uint32_t client = w->set[turn->member].client;
     engine_share s = { .slot = slot,
                        .zeros = turn->diverged,
-                       .weight = work_weight(w, client, turn->diverged) };
+                       .weight =
+                           (double)work_weight(w, client, turn->diverged) * work_weight_unit(w) };
     char who[POPULATION_WHO_MAX];
     seeded coins;
     population_who(who, client);
@@ -191,8 +194,7 @@ static sefl_status fetch(work *w, work_turn *turn, uint32_t slot, float *v)
     const size_t n = w->t->params;
     if (!turn->diverged)
         SEFL_PASS(engine_read(w->judge, slot, ENGINE_DELTA, v, n * sizeof *v));
-    for (size_t i = 0; !turn->diverged && i < n; i++)
-        turn->diverged = !isfinite(v[i]);
+    turn->diverged = turn->diverged || !work_fits(w, v, n);
     if (turn->diverged)
         memset(v, 0, n * sizeof *v);
     return SEFL_OK;
@@ -237,18 +239,18 @@ static sefl_status add_noise(work *w)
 {
     const experiment *e = w->s->e;
     engine_noise n;
-    if (!e->protection->central)
+    if (!e->protection->central || w->ranks->size > 1) /* several ranks: rank 0 adds it later */
         return SEFL_OK;
     SEFL_PASS(e->protection->central(
         &n, &(clear_facts){ .task = w->t, .seed = e->seed, .round = w->header.round }));
     return engine_sum_noise(w->judge, &n);
 }
 
-/* Adds the weights in the order of the clients, which is also the order of the turns for floats. */
-static double all_weights(const work *w, uint32_t n)
+/* Adds the weights. The turns have the order of the clients for floats. */
+static uint64_t all_weights(const work *w, uint32_t n)
 {
     const work_turn *next = w->turns;
-    double sum = 0;
+    uint64_t sum = 0;
     for (uint32_t i = 0; i < n; i++)
         sum += work_weight(w, w->set[i].client, !w->set[i].zeros && next++->diverged);
     return sum;

@@ -1,4 +1,5 @@
 #include "cli/full/experiment_args.h"
+#include "cli/full/job.h"
 #include "cli/full/serve.h"
 #include "cli/interrupt.h"
 #include "cli/meter.h"
@@ -22,10 +23,13 @@ typedef struct session {
     bool json, quiet, serve;
     host_port serve_at;
     serve *page; /* NULL: none */
-    meter line;  /* progress line */
+    uint64_t groups;
+    job job;    /* processes that share the work */
+    meter line; /* progress line */
+    char name[EXPERIMENT_NAME_MAX + 1];
     uint32_t clients;
     uint64_t began_ns, rounds, round, rounds_here;
-    size_t run, empty; /* number of this run; number of runs that learned nothing */
+    size_t run, empty; /* number of this run, from 1; number of runs that learned nothing */
     unsigned warned;   /* number of warnings printed at the start of this run */
 } session;
 
@@ -35,6 +39,7 @@ static void on_begin(void *ctx, const federation *f, const simulate_result *r)
 {
     session *s = ctx;
     const experiment *e = f->e;
+    snprintf(s->name, sizeof s->name, "%s", e->name);
     s->clients = e->clients;
     s->rounds = f->task.rounds;
     s->began_ns = clock_now_ns();
@@ -46,6 +51,9 @@ static void on_begin(void *ctx, const federation *f, const simulate_result *r)
     char words[32] = ""; /* an external model has none */
     if (f->tokens > 0)
         snprintf(words, sizeof words, ", %" PRIu64 " words", f->tokens);
+    char share[48] = "";
+    if (r->ranks > 1)
+        snprintf(share, sizeof share, "%u ranks with ", r->ranks);
     const bool gpu = strcmp(r->device, "cpu") != 0;
     meter_stop(&s->line);
     if (*r->fallback)
@@ -54,15 +62,16 @@ static void on_begin(void *ctx, const federation *f, const simulate_result *r)
         return;
     s->line.shown_ns = 0; /* shows progress of the first round at once */
     if (s->args.runs > 1)
-        fprintf(stderr, "run %zu of %zu: ", s->run + 1, s->args.runs);
+        fprintf(stderr, "run %zu of %zu: ", s->run, s->args.runs);
     fprintf(stderr,
             "sefl simulate: %s: %" PRIu32
-            " clients%s, %zu values, protection %s%s  (%s%s%u thread%s, seed %" PRIu64 ")\n",
+            " clients%s, %zu values, protection %s%s  (%s%s%s%u thread%s, seed %" PRIu64 ")\n",
             e->name, e->clients, words, f->task.values, e->protection->name,
             !e->protection->two_servers ? ""
             : e->full                   ? ", crypto full"
                                         : ", crypto clear",
-            gpu ? r->device : "", gpu ? ", " : "", r->threads, r->threads == 1 ? "" : "s", e->seed);
+            gpu ? r->device : "", gpu ? ", " : "", share, r->threads, r->threads == 1 ? "" : "s",
+            e->seed);
     if (!r->claim)
         fprintf(stderr, "no differential privacy claimed\n");
     if (r->t.rounds > 0)
@@ -73,6 +82,8 @@ static void on_begin(void *ctx, const federation *f, const simulate_result *r)
 
 static void print_round(const session *s, const run_line *r)
 {
+    if (s->job.groups > 1) /* their lines mix */
+        printf("%s  ", s->name);
     printf("round %" PRIu64 "/%" PRIu64, r->round, s->rounds);
     if (r->skipped)
         printf("  skipped");
@@ -201,29 +212,14 @@ static void print_summary(const simulate_result *r, unsigned warned)
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-static sefl_status one_run(void *self, settings *one, experiment *e)
+/* Prints the result of a run. */
+static sefl_status show(session *s, const simulate_result *r, const experiment *e)
 {
-    sefl_status st = SEFL_OK;
-    session *s = self;
-    simulate_result *r = NULL;
     sefl_buf b = { 0 };
-    sefl_progress p = { .report = on_progress, .self = s }, stop = { .report = go_on };
-    s->began_ns = 0;
-    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
-    SEFL_TRY(simulate_run(&(simulate_config){ .settings = one,
-                                              .runs = s->runs,
-                                              .key = &s->key,
-                                              .ctx = s,
-                                              .begin = on_begin,
-                                              .round = on_round,
-                                              .progress = &p,
-                                              .stop = &stop },
-                          r));
-    meter_stop(&s->line);
     if (s->serve && r->was_there)
         serve_folder(&s->page, r->folder, s->runs, &s->serve_at);
     if (s->json)
-        SEFL_TRY(print_made(simulate_summary_write(&b, r, e), &b));
+        SEFL_PASS(print_made(simulate_summary_write(&b, r, e), &b));
     else
         print_summary(r, s->warned);
     if (r->t.rounds > 0 && r->t.skipped == r->t.rounds) {
@@ -236,7 +232,32 @@ static sefl_status one_run(void *self, settings *one, experiment *e)
     s->empty +=
         (r->t.all.diverged > 0 && r->t.all.diverged == r->t.all.clients) ||
         (r->t.blocked > 0 && r->t.blocked + r->t.skipped == r->t.rounds); /* a warning reports it */
-    s->run++;
+    return SEFL_OK;
+}
+
+static sefl_status one_run(void *self, settings *one, experiment *e)
+{
+    sefl_status st = SEFL_OK;
+    session *s = self;
+    simulate_result *r = NULL;
+    sefl_progress p = { .report = on_progress, .self = s }, stop = { .report = go_on };
+    if (s->run++ % s->job.groups != s->job.group)
+        return SEFL_OK; /* another group's */
+    s->began_ns = 0;
+    SEFL_TRY(sefl_new(&r, 1, sizeof *r));
+    SEFL_TRY(simulate_run(&(simulate_config){ .settings = one,
+                                              .runs = s->runs,
+                                              .ranks = s->job.ranks,
+                                              .key = &s->key,
+                                              .ctx = s,
+                                              .begin = on_begin,
+                                              .round = on_round,
+                                              .progress = &p,
+                                              .stop = &stop },
+                          r));
+    meter_stop(&s->line);
+    if (job_leads(&s->job))
+        SEFL_TRY(show(s, r, e));
 done:
     meter_stop(&s->line);
     sefl_free(r);
@@ -251,33 +272,60 @@ static sefl_status count_private(void *ctx, settings *one, experiment *e)
     return SEFL_OK;
 }
 
+/* Prints why the runs ended early; returns the exit code. */
+static int give_up(const session *s, sefl_status st)
+{
+    const ranks *r = s->job.ranks;
+    if (!job_leads(&s->job) && st == SEFL_ECANCELLED)
+        return CLI_DONE; /* the exit code of the rank that reports it becomes the job's */
+    if (!job_leads(&s->job))
+        st = sefl_fail_at(st, "rank %u of %u", r->rank, r->size);
+    if (r->size > 1 && st == SEFL_ECANCELLED)
+        fprintf(stderr,
+                "sefl simulate: %s: the job ends. If nobody stopped it, a rank has failed or died, "
+                "and its message, or the launcher's, says why\n",
+                sefl_last_error());
+    int rc = r->size > 1 && st == SEFL_ECANCELLED ? CLI_FAILED : cli_failed(&cmd_simulate, st);
+    if (st == SEFL_ECANCELLED)
+        fprintf(stderr, "run the same command again to resume after the last finished round\n");
+    return rc;
+}
+
+/* Checks all runs and counts those with private text. */
+static sefl_status check(session *s, size_t *closed)
+{
+    SEFL_PASS(experiment_args_each(&s->args, count_private, closed));
+    return s->serve ? sefl_at(web_server_check_loopback(s->serve_at.host), "--serve-at") : SEFL_OK;
+}
+
 static int run(void *self)
 {
     session *s = self;
     size_t closed = 0;
-    s->line.on = meter_terminal() && !s->quiet;
-    sefl_status st =
-        experiment_args_each(&s->args, count_private, &closed); /* also checks all runs */
-    if (st == SEFL_OK && closed > 1)
+    sefl_progress stop = { .report = go_on };
+    int rc = CLI_DONE;
+    interrupt_catch();
+    sefl_status st = job_open(&s->job, s->groups, &stop);
+    if (st == SEFL_OK)
+        st = ranks_agree(s->job.ranks, check(s, &closed));
+    s->line.on = job_leads(&s->job) && meter_terminal() && !s->quiet;
+    if (st == SEFL_OK && closed > 1 && job_leads(&s->job) && s->job.group == 0)
         fprintf(stderr,
                 "choice not accounted: %zu runs use private text, and choosing the best of them "
                 "reveals more\nthan any single one; no epsilon below covers that choice (for "
                 "public text set data.public: true)\n",
                 closed);
-    interrupt_catch();
-    if (st == SEFL_OK && s->serve)
-        st = sefl_at(web_server_check_loopback(s->serve_at.host), "--serve-at");
     if (st == SEFL_OK)
         st = experiment_args_each(&s->args, one_run, s);
     federation_key_clear(&s->key);
+    if (st != SEFL_OK)
+        rc = give_up(s, st);
+    else if (s->empty)
+        rc = CLI_FAILED;
+    job_close(&s->job);
     if (st == SEFL_OK && s->page)
         serve_on(s->page);
     serve_stop(s->page);
-    if (st == SEFL_OK)
-        return s->empty ? CLI_FAILED : CLI_DONE;
-    int rc = cli_failed(&cmd_simulate, st);
-    if (st == SEFL_ECANCELLED)
-        fprintf(stderr, "run the same command again to resume after the last finished round\n");
     return rc;
 }
 
@@ -288,6 +336,11 @@ static const setting_def options[] = {
     { "json", SETTING_FLAG, SETTING_TO(session, json),
       .help = "Print each round and each run as one JSON object" },
     { "quiet", SETTING_FLAG, SETTING_TO(session, quiet), .help = "Do not print progress" },
+#ifdef SEFL_MPI
+    { "groups", SETTING_U64, "1", .min = 1, .max = EXPERIMENT_RUNS_MAX, SETTING_TO(session, groups),
+      .help = "Under mpirun: divide the ranks into this many groups; each takes every N-th run of "
+              "the sweep" },
+#endif
     { "serve", SETTING_FLAG, SETTING_TO(session, serve),
       .help = "Serve a web page of the run, print the address to open, and keep serving after the "
               "last run until Ctrl-C" },

@@ -289,6 +289,32 @@ void ahe_sum_free(const ahe_params *p, ahe_sum *s)
     sefl_free(s);
 }
 
+sefl_status ahe_sum_write_partial(const ahe_params *p, ahe_sum *s, uint8_t *out, pool *threads)
+{
+    SEFL_PASS(check_open(s));
+    SEFL_PASS(check_whole(s));
+    if (p->scheme->sum_close)
+        SEFL_PASS(p->scheme->sum_close(s));
+    s->closed = true;
+    return p->scheme->sum_write_plain(s, out, threads);
+}
+
+void ahe_units_add(const ahe_params *p, const ahe_pub *pub, uint8_t *sum, const uint8_t *bytes,
+                   size_t units)
+{
+    p->scheme->units_add(p, pub, sum, bytes, units);
+}
+
+sefl_status ahe_sum_add_partial(const ahe_params *p, ahe_sum *s, const uint8_t *bytes,
+                                uint32_t clients, pool *threads)
+{
+    SEFL_NEED(clients >= 1 && clients <= p->pack.clients - s->clients, SEFL_ERANGE,
+              "the sum has its %u updates: %u more could overflow", s->clients, clients);
+    SEFL_PASS(ahe_sum_add_bodies(p, s, &bytes, 1, threads));
+    s->clients += clients - 1;
+    return SEFL_OK;
+}
+
 /* ---- cryptography service provider ----------------------------------------------------------- */
 
 sefl_status ahe_dec_new(ahe_dec **out, const ahe_params *p, const ahe_sec *sec,

@@ -16,6 +16,8 @@
  *              ahe_sum_begin / ahe_sum_add_units              ...
  *              ahe_sum_close(s)                               no update enters after this
  *              ahe_sum_write_units(s, out, mask_seed)         the masked sum, for CSP
+ *              ahe_sum_write_partial, ahe_units_add,          a sum that several processes make
+ *              ahe_sum_add_partial                            together
  *     CSP      ahe_dec_add (pad), ahe_dec_units               masked plain units
  *     either   ahe_plain_digits                               digits for the noise circuit
  *              ahe_mask_units                                 AS: its own mask as plain units
@@ -103,7 +105,11 @@ struct ahe_scheme {
     sefl_status (*sum_close)(ahe_sum *s); /* NULL: nothing to do */
     sefl_status (*sum_write_units)(ahe_sum *s, uint8_t *out, size_t first, size_t units,
                                    const uint8_t mask_seed[AHE_SEED_BYTES], pool *pool);
+    /* Writes a closed sum without a mask, as units. */
+    sefl_status (*sum_write_plain)(const ahe_sum *s, uint8_t *out, pool *pool);
     void (*sum_clear)(ahe_sum *s);
+    void (*units_add)(const ahe_params *p, const ahe_pub *pub, uint8_t *sum, const uint8_t *bytes,
+                      size_t units);
 
     sefl_status (*dec_init)(ahe_dec *d, const ahe_sec *sec,
                             const uint8_t context[AHE_CONTEXT_BYTES]);
@@ -122,11 +128,12 @@ struct ahe_scheme {
 };
 
 /* Initialises a scheme's table from the functions and types with these names in the same file. */
-#define AHE_SCHEME_FUNCTIONS                                                                    \
-    .params = params, .enc_bytes = sizeof(enc), .upload_bytes = sizeof(upload),                 \
-    .sum_bytes = sizeof(sum), .dec_bytes = sizeof(dec), .enc_init = enc_init,                   \
-    .upload_init = upload_init, .upload_units = upload_units, .sum_init = sum_init,             \
-    .sum_add_units = sum_add_units, .sum_write_units = sum_write_units, .sum_clear = sum_clear, \
+#define AHE_SCHEME_FUNCTIONS                                                            \
+    .params = params, .enc_bytes = sizeof(enc), .upload_bytes = sizeof(upload),         \
+    .sum_bytes = sizeof(sum), .dec_bytes = sizeof(dec), .enc_init = enc_init,           \
+    .upload_init = upload_init, .upload_units = upload_units, .sum_init = sum_init,     \
+    .sum_add_units = sum_add_units, .sum_write_units = sum_write_units,                 \
+    .sum_write_plain = sum_write_plain, .sum_clear = sum_clear, .units_add = units_add, \
     .dec_init = dec_init, .dec_units = dec_units
 
 extern const ahe_scheme ahe_pad, ahe_paillier;
@@ -197,6 +204,18 @@ sefl_status ahe_sum_write_units(const ahe_params *p, ahe_sum *s, uint8_t *out, s
                                 size_t units, const uint8_t mask_seed[AHE_SEED_BYTES],
                                 pool *pool) SEFL_MUST_CHECK;
 void ahe_sum_free(const ahe_params *p, ahe_sum *s);
+
+/* A sum that several processes of AS make together: each adds its own updates and writes its
+ * partial sum as ahe_body_bytes without a mask. ahe_units_add adds such bytes; ahe_sum_add_partial
+ * adds them to a sum as the `clients` updates that they contain. The result equals the sum that one
+ * process makes. Closes s, which may be empty. */
+sefl_status ahe_sum_write_partial(const ahe_params *p, ahe_sum *s, uint8_t *out,
+                                  pool *pool) SEFL_MUST_CHECK;
+/* sum += bytes, unit by unit. The bytes are those of checked updates or of partial sums. */
+void ahe_units_add(const ahe_params *p, const ahe_pub *pub, uint8_t *sum, const uint8_t *bytes,
+                   size_t units);
+sefl_status ahe_sum_add_partial(const ahe_params *p, ahe_sum *s, const uint8_t *bytes,
+                                uint32_t clients, pool *pool) SEFL_MUST_CHECK;
 
 /* ---- cryptography service provider ----------------------------------------------------------- */
 

@@ -248,6 +248,36 @@ static sefl_status sum_write_units(ahe_sum *s, uint8_t *out, size_t first, size_
     return st;
 }
 
+static sefl_status plain_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const sum_job *j = ctx;
+    (void)lane;
+    for (size_t i = begin; i < end; i++)
+        rowbits_pack(&j->s->row, j->out + i * j->s->p->unit_bytes, j->s->v + i * N, N);
+    return SEFL_OK;
+}
+
+static sefl_status sum_write_plain(const ahe_sum *s, uint8_t *out, pool *threads)
+{
+    rows r = ((const sum *)s)->rows;
+    sum_job job = { .s = &r, .out = out };
+    return pool_run(threads, s->p->units, GRAIN_ADD, plain_piece, &job, NULL);
+}
+
+static void units_add(const ahe_params *p, const ahe_pub *pub, uint8_t *to, const uint8_t *bytes,
+                      size_t units)
+{
+    rowbits row;
+    uint64_t v[N];
+    (void)pub;
+    row_of(&row, p);
+    for (size_t i = 0; i < units; i++) {
+        rowbits_unpack(&row, v, to + i * p->unit_bytes, N);
+        rowbits_add(&row, v, bytes + i * p->unit_bytes, N);
+        rowbits_pack(&row, to + i * p->unit_bytes, v, N);
+    }
+}
+
 /* ---- cryptography service provider ----------------------------------------------------------- */
 
 static sefl_status dec_init(ahe_dec *d, const ahe_sec *sec,

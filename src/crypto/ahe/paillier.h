@@ -142,6 +142,9 @@ sefl_status paillier_sum_close(paillier_sum *s, pool *pool) SEFL_MUST_CHECK;
 sefl_status paillier_sum_write(const paillier_sum *s, uint8_t *out, size_t first, size_t count,
                                const uint8_t *plain, pool *pool) SEFL_MUST_CHECK;
 
+/* Adds without a running sum: sum * c mod N^2 for each of count ciphertexts. */
+void paillier_add(const paillier_pub *pub, uint8_t *sum, const uint8_t *c, size_t count);
+
 /* ---- decryption ------------------------------------------------------------------------------ */
 
 /* Check the ciphertexts c (cipher_bytes each; SEFL_EPROTO) and decrypt them to m (plain_bytes

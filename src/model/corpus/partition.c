@@ -131,6 +131,23 @@ done:
 
 /* -------------------------------------------------------------------------------------------- */
 
+/* Sorts the lines by owner, so that taking every client's part reads the text once. */
+static sefl_status put_in_order(partition *p)
+{
+    SEFL_PASS(sefl_new(&p->order, p->lines, sizeof *p->order));
+    SEFL_PASS(sefl_new(&p->first, (size_t)p->clients + 1, sizeof *p->first));
+    for (size_t k = 0; k < p->lines; k++)
+        p->first[p->owner[k] + 1]++;
+    for (uint32_t i = 0; i < p->clients; i++)
+        p->first[i + 1] += p->first[i];
+    for (size_t k = 0; k < p->lines; k++)
+        p->order[p->first[p->owner[k]]++] = k;
+    for (uint32_t i = p->clients; i > 0; i--) /* each was moved to where the next one begins */
+        p->first[i] = p->first[i - 1];
+    p->first[0] = 0;
+    return SEFL_OK;
+}
+
 sefl_status partition_make(partition *out, const corpus *c, const partition_settings *s)
 {
     sefl_status st = SEFL_OK;
@@ -163,6 +180,7 @@ sefl_status partition_make(partition *out, const corpus *c, const partition_sett
         SEFL_TRY(by_dirichlet(&p, c, s));
         break;
     }
+    SEFL_TRY(put_in_order(&p));
     *out = p;
     p = (partition){ 0 };
 done:
@@ -173,36 +191,48 @@ done:
 void partition_clear(partition *p)
 {
     sefl_free(p->owner);
+    sefl_free(p->order);
+    sefl_free(p->first);
     *p = (partition){ 0 };
+}
+
+/* Returns the document that contains line k. */
+static size_t document_of(const corpus *c, size_t k)
+{
+    size_t low = 0, high = c->docs - 1;
+    while (low < high) {
+        size_t mid = high - (high - low) / 2;
+        if (c->doc[mid] <= k)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    return low;
 }
 
 sefl_status partition_take(corpus *out, const corpus *c, const partition *p, uint32_t client)
 {
     sefl_status st = SEFL_OK;
     corpus part = { .marked = c->marked };
-    size_t tokens = 0, kept = 0, docs = 0;
-    for (size_t d = 0; d < c->docs; d++) {
-        size_t before = kept;
-        for (size_t k = c->doc[d]; k < c->doc[d + 1]; k++)
-            if (p->owner[k] == client)
-                kept++, tokens += c->line[k + 1] - c->line[k];
-        docs += kept > before;
+    const size_t *line = p->order + p->first[client];
+    const size_t kept = p->first[client + 1] - p->first[client];
+    size_t tokens = 0, docs = 0, end = 0; /* end: where the current document ends */
+    for (size_t i = 0; i < kept; i++) {
+        tokens += c->line[line[i] + 1] - c->line[line[i]];
+        if (line[i] >= end)
+            docs++, end = c->doc[document_of(c, line[i]) + 1];
     }
     SEFL_TRY(sefl_new(&part.token, tokens, sizeof *part.token));
     SEFL_TRY(sefl_new(&part.line, kept + 1, sizeof *part.line));
     SEFL_TRY(sefl_new(&part.doc, docs + 1, sizeof *part.doc));
-    for (size_t d = 0; d < c->docs; d++) {
-        size_t before = part.lines;
-        for (size_t k = c->doc[d]; k < c->doc[d + 1]; k++) {
-            size_t n = c->line[k + 1] - c->line[k];
-            if (p->owner[k] != client)
-                continue;
-            memcpy(part.token + part.tokens, c->token + c->line[k], n * sizeof *part.token);
-            part.line[part.lines++] = part.tokens;
-            part.tokens += n;
-        }
-        if (part.lines > before)
-            part.doc[part.docs++] = before;
+    end = 0;
+    for (size_t i = 0; i < kept; i++) {
+        const size_t k = line[i], n = c->line[k + 1] - c->line[k];
+        if (k >= end)
+            part.doc[part.docs++] = part.lines, end = c->doc[document_of(c, k) + 1];
+        memcpy(part.token + part.tokens, c->token + c->line[k], n * sizeof *part.token);
+        part.line[part.lines++] = part.tokens;
+        part.tokens += n;
     }
     part.line[part.lines] = part.tokens;
     part.doc[part.docs] = part.lines;

@@ -46,6 +46,8 @@ typedef struct partition {
     uint32_t clients;
     uint32_t *owner; /* client of each line */
     size_t lines;
+    size_t *order; /* the lines, sorted by client and then by number */
+    size_t *first; /* clients + 1: where each client's lines begin in `order`, then `lines` */
 } partition;
 
 /* SEFL_EINVAL if there are more clients than lines (or documents, if these stay whole). */

@@ -282,11 +282,14 @@ static void open_it(device *d, const engine_setup *setup, engine_facts *facts)
     if (e != cudaSuccess || devices == 0)
         throw fails(SEFL_ENOTFOUND, "no usable GPU: %s",
                     e == cudaSuccess ? "the driver reports none" : cudaGetErrorString(e));
+    const int number = (int)(setup->number % (uint32_t)devices);
+    if (number > 0)
+        CU(cudaSetDevice(number));
     e = cudaFree(NULL); /* a fault stays in the process */
     if (e != cudaSuccess && e != cudaErrorMemoryAllocation)
         throw fails(SEFL_ESTATE, "GPU: this process cannot use it, perhaps after an earlier failure: %s",
                     cudaGetErrorString(e));
-    CU(cudaGetDeviceProperties(&prop, 0));
+    CU(cudaGetDeviceProperties(&prop, number));
     if (prop.major < 8)
         throw fails(SEFL_EUNSUPPORTED, "no usable GPU: %s has compute capability %d.%d, needs 8.0",
                     prop.name, prop.major, prop.minor);

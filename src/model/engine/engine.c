@@ -115,6 +115,7 @@ sefl_status engine_new(engine **out, const engine_config *cfg)
     optim_config rates = optim_filled(&cfg->optim);
     SEFL_TRY(describe(&setup.setup, &p, &e->model, &rates));
     setup.setup.slots = cfg->slots ? cfg->slots : 1;
+    setup.setup.number = cfg->number;
     setup.setup.precision = strcmp(precision, "fp32") == 0 ? ENGINE_FP32 : ENGINE_BF16;
     e->count = setup.setup.count;
     e->state_n = lm_state_count(&e->model);

@@ -53,6 +53,7 @@ typedef struct engine_config {
     const char *precision;  /* one of ENGINE_PRECISIONS, for a GPU; NULL: "bf16" */
     const lm_config *model; /* its batch and steps are the maximum for every slot */
     optim_config optim;     /* optimiser of every slot */
+    uint32_t number;        /* which GPU, modulo the number of GPUs */
     uint32_t slots;         /* slots requested (0 means 1); engine_facts has the actual number */
     pool *pool;             /* for the CPU; NULL: only the calling thread */
 } engine_config;

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-enum { ENGINE_ABI = 3 };
+enum { ENGINE_ABI = 4 };
 
 enum { ENGINE_LSTM, ENGINE_TRANSFORMER };          /* engine_setup.body */
 enum { ENGINE_SGD, ENGINE_MOMENTUM, ENGINE_ADAM }; /* engine_setup.optimiser */
@@ -44,6 +44,7 @@ typedef struct engine_setup {
     uint32_t params;
     uint64_t count;     /* values in theta */
     uint32_t slots;     /* requested number; the engine may have fewer (engine_facts.slots) */
+    uint32_t number;    /* which GPU, modulo the number of GPUs */
     uint32_t precision; /* precision of matrix products on a GPU; sums are always fp32 */
     uint32_t optimiser;
     double momentum, beta1, beta2, epsilon, weight_decay;

@@ -54,6 +54,39 @@ static void draw(const ahe_params *p, int64_t *v)
                           : (int64_t)seeded_below(&gen, 2 * (uint64_t)max + 1) - max;
 }
 
+/* Three processes make the same sum together; one of them has no client. masked: what one process
+ * writes. */
+static void parts_equal(const ahe_params *p, ahe_sum *part[3], const uint8_t *masked,
+                        const uint8_t seed[AHE_SEED_BYTES], pool *workers)
+{
+    const ahe_pub *pub = paillier_sec_pub(sec);
+    const size_t n = ahe_body_bytes(p);
+    uint8_t *all = NULL, *more = NULL;
+    ahe_sum *sum = NULL;
+    CHECK_OK(sefl_new(&all, n, 1));
+    CHECK_OK(sefl_new(&more, n, 1));
+    CHECK_OK(ahe_sum_write_partial(p, part[0], all, workers));
+    CHECK_STATUS(ahe_sum_begin(p, part[0]), SEFL_ESTATE); /* closed */
+    for (int i = 1; i < 3; i++) {
+        CHECK_OK(ahe_sum_write_partial(p, part[i], more, workers));
+        ahe_units_add(p, pub, all, more, p->units - 1);
+        const size_t last = (p->units - 1) * p->unit_bytes;
+        ahe_units_add(p, pub, all + last, more + last, 1);
+    }
+    CHECK_OK(ahe_sum_new(&sum, p, pub));
+    CHECK_STATUS(ahe_sum_add_partial(p, sum, all, 0, workers), SEFL_ERANGE);
+    CHECK_STATUS(ahe_sum_add_partial(p, sum, all, CLIENTS + 1, workers), SEFL_ERANGE);
+    CHECK_OK(ahe_sum_add_partial(p, sum, all, CLIENTS, workers));
+    CHECK_STATUS(ahe_sum_begin(p, sum), SEFL_ERANGE);
+    CHECK_OK(ahe_sum_close(p, sum));
+    CHECK_OK(ahe_sum_write_units(p, sum, all, 0, p->units, seed, workers));
+    assert_memory_equal(all, masked, n);
+    for (int i = 0; i < 3; i++)
+        ahe_sum_free(p, part[i]);
+    ahe_sum_free(p, sum);
+    sefl_free(all), sefl_free(more);
+}
+
 static void sum_is_exact(pack_scheme which, const char *noise, unsigned threads)
 {
     uint8_t context[AHE_CONTEXT_BYTES] = { 9 };
@@ -62,7 +95,7 @@ static void sum_is_exact(pack_scheme which, const char *noise, unsigned threads)
     int64_t *v = NULL, *want = NULL, *got = NULL;
     ahe_params p;
     ahe_enc *enc = NULL;
-    ahe_sum *sum = NULL;
+    ahe_sum *sum = NULL, *part[3];
     ahe_dec *dec = NULL;
     pool *workers = NULL;
     const ahe_pub *pub = paillier_sec_pub(sec);
@@ -79,6 +112,8 @@ static void sum_is_exact(pack_scheme which, const char *noise, unsigned threads)
     CHECK_OK(sefl_new(&mask, p.units, p.plain_bytes));
     CHECK_OK(ahe_enc_new(&enc, pub, &p, workers, NULL));
     CHECK_OK(ahe_sum_new(&sum, &p, pub));
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(ahe_sum_new(&part[i], &p, pub));
     for (int c = 0; c < CLIENTS; c++) {
         ahe_upload *up = NULL;
         draw(&p, v);
@@ -101,6 +136,8 @@ static void sum_is_exact(pack_scheme which, const char *noise, unsigned threads)
         CHECK_STATUS(ahe_sum_begin(&p, sum), SEFL_ESTATE);
         CHECK_OK(ahe_sum_add_units(&p, sum, 0, units, p.units, workers));
         CHECK_STATUS(ahe_sum_add_units(&p, sum, 0, units, 1, workers), SEFL_ESTATE);
+        CHECK_OK(ahe_sum_begin(&p, part[c % 2]));
+        CHECK_OK(ahe_sum_add_units(&p, part[c % 2], 0, units, p.units, workers));
     }
     CHECK_STATUS(ahe_sum_begin(&p, sum), SEFL_ERANGE); /* one client too many */
     uint8_t *units = masked;
@@ -108,6 +145,7 @@ static void sum_is_exact(pack_scheme which, const char *noise, unsigned threads)
     CHECK_STATUS(ahe_sum_write_units(&p, sum, units, 0, p.units, seed, workers), SEFL_ESTATE);
     CHECK_OK(ahe_sum_close(&p, sum));
     CHECK_OK(ahe_sum_write_units(&p, sum, units, 0, p.units, seed, workers));
+    parts_equal(&p, part, masked, seed, workers);
 
     CHECK_OK(ahe_dec_new(&dec, &p, sec, context));
     if (p.scheme == &ahe_pad) {

@@ -68,7 +68,7 @@ static void wrong_files(void **state)
         const char *text, *says;
     } cases[] = {
         { "protection: all\n", "e.yml:1:1: protection must be one of: none cdp sefl" },
-        { "clients: 10001\n", "clients must be a whole number from 1 to 10000" },
+        { "clients: 1000001\n", "clients must be a whole number from 1 to 1000000" },
         { "network:\n  droput: 1\n", "did you mean \"network.dropout\"?" },
         { "network: { dropout: 1.5 }\n", "network.dropout" },
         { "data: { partition: sorted }\n", "data.partition must be one of" },
