@@ -89,7 +89,10 @@ export function problems(st, now) {
         out.push([
             'weak',
             `Round ${st.last.round} was skipped.`,
-            'Too few updates arrived. Ten skipped rounds in a row end the task.',
+            st.last.dropped_by_operator
+                ? 'The operator dropped it. Nothing of it was revealed.'
+                : 'No sum was revealed, in most cases because too few updates arrived. ' +
+                  'Ten such rounds in a row end the task.',
         ]);
     const { arrived, need, opened_at: from, deadline_at: until } = st.round || {};
     if (
@@ -211,7 +214,9 @@ export function missingTile(st, people, counts = {}, expected) {
     const absent = known(expected) && known(l.clients) ? Math.max(0, expected - l.clients - lost) : 0;
     const all = lost + absent;
     if (!all)
-        return l.skipped
+        return l.dropped_by_operator
+            ? ['', 'Nobody', `in round ${l.round}: the operator dropped it.`]
+            : l.skipped
             ? ['weak', 'Too few', `updates arrived in round ${l.round}, so it was skipped.`]
             : [
                   'good',

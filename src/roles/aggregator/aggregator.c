@@ -159,6 +159,7 @@ static void report(void *ctx, const rounds_report *r)
         log_error(a->o.log, "metrics.jsonl not written", lf_str("why", sefl_last_error()));
     pthread_mutex_lock(&a->lock);
     a->last = *r;
+    a->measured = r->has_perplexity ? *r : a->measured;
     pthread_mutex_unlock(&a->lock);
     turnout_close(a->turnout, r->round);
     if (a->o.round)
@@ -486,7 +487,7 @@ void agg_task_end(aggregator *a)
     a->has_task = false;
     a->withdrawn = false;
     a->waiting = (waiting){ 0 };
-    a->last = (rounds_report){ 0 };
+    a->last = a->measured = (rounds_report){ 0 };
     control_forget(&a->control);
     pthread_mutex_unlock(&a->task_lock);
 }
