@@ -41,8 +41,8 @@ typedef struct control_order {
     bool now; /* pause, end: drop the round in progress if it is still collecting */
 } control_order;
 
-/* Writes the order durably; the file gets the owner of the folder. SEFL_ESTATE: the order there ends
- * this task. Fails as control_read does if there is a file that is not an order. */
+/* Writes the order durably; the file gets the owner of the folder. SEFL_ESTATE: the order there
+ * ends this task. Fails as control_read does if there is a file that is not an order. */
 sefl_status control_write(const char *state, const control_order *o) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND: there is none. SEFL_EAUTH: of another user. SEFL_EPROTO: not an order. */
 sefl_status control_read(const char *state, control_order *out) SEFL_MUST_CHECK;

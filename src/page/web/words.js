@@ -213,10 +213,9 @@ export function missingTile(st, people, counts = {}, expected) {
     const lost = parts.reduce((t, [, n]) => t + n, 0);
     const absent = known(expected) && known(l.clients) ? Math.max(0, expected - l.clients - lost) : 0;
     const all = lost + absent;
+    if (l.dropped_by_operator) return ['', 'Not counted', `The operator dropped round ${l.round}.`];
     if (!all)
-        return l.dropped_by_operator
-            ? ['', 'Nobody', `in round ${l.round}: the operator dropped it.`]
-            : l.skipped
+        return l.skipped
             ? ['weak', 'Too few', `updates arrived in round ${l.round}, so it was skipped.`]
             : [
                   'good',
