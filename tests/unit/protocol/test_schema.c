@@ -286,7 +286,7 @@ static const struct {
 };
 /* Messages begin with these words, which are no fields. */
 static const char words[] =
-    " CSP LSTM Next OpenSSL QUICK TMPDIR Transformer WARNING fork pipe policy sefl ";
+    " CSP LSTM MPI Next OpenSSL QUICK TMPDIR Transformer WARNING fork pipe policy sefl ";
 
 static bool matches(const char *pattern, const char *code)
 {
