@@ -254,6 +254,18 @@ cp "$fed/aggregator/models/round-9.safetensors" "$fed/aggregator/models/round-20
 verify 1 "$fed"
 says "round-20.safetensors: the log has no release of round 20"
 
+tampered "a client's final model"
+f=$(find "$fed/clients/client-02" -name 'round-9.safetensors')
+chmod u+w "$f"
+printf x >> "$f"
+verify 1 "$fed"
+says "WRONG  $f: it is not the model of round 9 in $fed/aggregator/state/audit.jsonl line"
+
+tampered "a model that AS must keep is deleted"
+rm "$fed/aggregator/models/round-8.safetensors"
+verify 1 "$fed"
+says "WRONG  $fed/aggregator/models/round-8.safetensors: it is missing"
+
 tampered "the released integers"
 flip "$fed/aggregator/models/round-9.integers" 100
 verify 1 "$fed"

@@ -40,6 +40,9 @@ void verify_free(verify *v)
     }
     for (size_t i = 0; i < v->n_files; i++)
         sefl_free(v->receipt_files[i]);
+    for (size_t i = 0; i < v->n_clients; i++)
+        sefl_free(v->client_models[i]);
+    sefl_free(v->client_models);
     sefl_free(v->receipt_files);
     sefl_free(v->receipts);
     sefl_free(v->tasks);
@@ -158,6 +161,7 @@ static sefl_status add_tasks(verify *v, const verify_files *f)
         SEFL_TRY(add_task(v, path, f->role, false, &t));
         if (!t || !f->models)
             continue;
+        t->keep = f->keep, t->every = f->every;
         SEFL_TRY(file_path(t->init, "%s/%s/init.safetensors", f->tasks, e->d_name));
         SEFL_TRY(file_path(t->models, "%s/%s-%s", f->models, e->d_name, hex_write(id, t->t.id, 8)));
     }
@@ -175,6 +179,7 @@ static sefl_status add_task_of(verify *v, const verify_files *f)
         return SEFL_OK;
     SEFL_PASS(add_task(v, f->task, f->role, true, &t));
     if (t && f->models && f->init) {
+        t->keep = f->keep, t->every = f->every;
         SEFL_PASS(file_path(t->init, "%s", f->init));
         SEFL_PASS(file_path(t->models, "%s", f->models));
     }
@@ -358,5 +363,6 @@ sefl_status verify_finish(verify *v)
 {
     verify_both(v);
     find_receipts(v);
+    verify_kept_models(v);
     return SEFL_OK;
 }

@@ -14,6 +14,7 @@ typedef struct verify_task {
     task t;
     char init[PATH_MAX], models[PATH_MAX]; /* AS: its files; "" otherwise */
     verify_role role;                      /* whose files these are */
+    uint64_t keep, every;                  /* AS: which models the settings keep */
 } verify_task;
 
 /* What a log says about a round. A line number is 0 if there is no such entry. */
@@ -87,6 +88,8 @@ struct verify {
     size_t n_receipts, room_receipts;
     char **receipt_files;
     size_t n_files, room_files;
+    char **client_models; /* folders */
+    size_t n_clients, room_clients;
 };
 
 void verify_say(verify *v, verify_verdict verdict, const char *what, const char *fmt, ...)
@@ -108,6 +111,7 @@ verify_receipt *verify_find_receipt(const verify *v, const uint8_t id[TASK_ID], 
 sefl_status verify_read_log(verify *v, verify_log *l) SEFL_MUST_CHECK;
 /* Compares the models of AS with its log (verify_models.c). */
 sefl_status verify_models(verify *v, const verify_log *l, const verify_task *t) SEFL_MUST_CHECK;
+void verify_kept_models(verify *v);
 /* True if the log has a round of this task; its last round (0: none). */
 bool verify_has_task(const verify_log *l, const uint8_t id[TASK_ID]);
 uint64_t verify_last_round(const verify_log *l, const uint8_t id[TASK_ID]);
