@@ -162,7 +162,7 @@ static void find_strangers(replay *p)
     closedir(d);
 }
 
-/* The latest release up to this round of the task whose id begins with these n bytes; NULL: none. */
+/* The latest release up to this round, of the task whose id begins with id[0..n); NULL: none. */
 static const verify_round *release_before(const verify_log *l, const uint8_t *id, size_t n,
                                           uint64_t round)
 {

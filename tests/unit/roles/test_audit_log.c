@@ -359,7 +359,7 @@ static sefl_status open_with(audit_log **a, journal *j)
         a, &(audit_log_config){ .folder = state, .key = key, .clock = &clock_here, .journal = j });
 }
 
-/* The journal names the last checkpoint: a log that was written anew, or has no head, is refused. */
+/* The journal names the last checkpoint: a log written anew, or without a head, is refused. */
 static void known_checkpoint(void **unused)
 {
     static const uint8_t task[32] = { 9 };
