@@ -30,7 +30,9 @@ static void handle(void *ctx, const web_request *r, web_answer *a)
 {
     const local_http *h = ctx;
     const local_page *p = find(h, r->path);
-    if (!p) {
+    if (!web_host_fits(web_header(r, "Host"), r->port)) {
+        answer_text(a, 403, "only the name localhost or a loopback address, with the port\n");
+    } else if (!p) {
         answer_text(a, 404, "no such path\n");
     } else if (p->make(h->c.ctx, &a->body, &a->status) == SEFL_OK) {
         a->type = p->type;

@@ -10,7 +10,8 @@
  * otherwise), and the pages must contain nothing that another user of this machine may not read. A
  * monitor on another machine needs an agent on this one, or a proxy that authenticates it.
  *
- * It answers only GET and HEAD for its paths: other methods get 405, other paths 404. It is a
+ * It answers only GET and HEAD for its paths: other methods get 405, other paths 404, and a Host
+ * that is not this machine (web_host_fits) gets 403. It is a
  * web_server (net/web_server.h) with that module's limits: 16 connections, 5 s of silence each,
  * 8 KiB of request header. It uses only the method and the path and compares both in full.
  * Threads: one server thread at a time makes a page.   Secrets: none. */

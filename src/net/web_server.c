@@ -8,6 +8,7 @@
 #include "net/web_server.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "net/https_inside.h"
 #include "net/socket.h"
 
@@ -16,7 +17,7 @@
 #include <unistd.h>
 
 enum { CONNECTIONS = 16, IDLE_S = 5, CONNECTION_BYTES = 8 << 10, STREAM_BLOCK = 16 << 10 };
-enum { IDS_MAX = 16 };
+enum { IDS_MAX = 16, FINISH_MS = 500 };
 
 #define BEAT ":\n\n"
 
@@ -44,8 +45,8 @@ struct web_server {
     unsigned streams_n;
     message *newest;
     uint64_t version, beat;
-    bool stopping;
-    tls_id *ids[IDS_MAX]; /* a handshake may still use an old one */
+    bool stopping, finishing; /* finishing: a stream ends after the newest event */
+    tls_id *ids[IDS_MAX];     /* a handshake may still use an old one */
     unsigned ids_n;
 };
 
@@ -62,6 +63,20 @@ const char *web_header(const web_request *r, const char *name)
 const char *web_cookie(const web_request *r, const char *name)
 {
     return MHD_lookup_connection_value(r->inner, MHD_COOKIE_KIND, name);
+}
+
+bool web_host_fits(const char *host, uint16_t port)
+{
+    char end[8];
+    const size_t all = host ? strlen(host) : 0;
+    const size_t k = (size_t)snprintf(end, sizeof end, ":%u", port);
+    if (all <= k || strcmp(host + all - k, end) != 0)
+        return false;
+    const size_t n = all - k;
+    /* any other 127.x.y.z that the operator chose is this machine too, and no DNS name */
+    return (n == 9 && memcmp(host, "localhost", n) == 0) ||
+           (n == 5 && memcmp(host, "[::1]", n) == 0) ||
+           (strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == n);
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */
@@ -116,7 +131,7 @@ static ssize_t stream_read(void *cls, uint64_t pos, char *out, size_t most)
     (void)pos;
     pthread_mutex_lock(&s->lock);
     take_newest(t);
-    if (s->stopping || t->end) {
+    if (s->stopping || t->end || (s->finishing && !t->now)) {
         n = MHD_CONTENT_READER_END_OF_STREAM;
     } else if (t->now) {
         const size_t left = t->now->bytes.n - t->at;
@@ -153,6 +168,17 @@ static void stream_free(void *cls)
     sefl_free(t);
 }
 
+/* Under the lock. */
+static void end_stream(stream *t)
+{
+    const union MHD_ConnectionInfo *fd =
+        MHD_get_connection_info(t->conn, MHD_CONNECTION_INFO_CONNECTION_FD);
+    t->end = true;
+    if (fd && !t->asleep) /* it may wait for a peer that does not read */
+        shutdown(fd->connect_fd, SHUT_RDWR);
+    wake(t);
+}
+
 /* Ends the oldest stream that has not been told to end. Under the lock. */
 static void end_oldest(web_server *s)
 {
@@ -160,14 +186,8 @@ static void end_oldest(web_server *s)
     for (stream *t = s->streams; t; t = t->next)
         if (!t->end)
             oldest = t;
-    if (!oldest)
-        return;
-    oldest->end = true;
-    const union MHD_ConnectionInfo *fd =
-        MHD_get_connection_info(oldest->conn, MHD_CONNECTION_INFO_CONNECTION_FD);
-    if (fd && !oldest->asleep) /* it may wait for a peer that does not read */
-        shutdown(fd->connect_fd, SHUT_RDWR);
-    wake(oldest);
+    if (oldest)
+        end_stream(oldest);
 }
 
 static struct MHD_Response *stream_answer(web_server *s, struct MHD_Connection *conn,
@@ -221,6 +241,25 @@ void web_server_beat(web_server *s)
     s->beat++;
     wake_all(s);
     pthread_mutex_unlock(&s->lock);
+}
+
+void web_server_end_streams(web_server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    for (stream *t = s->streams; t; t = t->next)
+        if (!t->end)
+            end_stream(t);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void web_server_finish(web_server *s, sefl_span event)
+{
+    pthread_mutex_lock(&s->lock);
+    s->finishing = true;
+    pthread_mutex_unlock(&s->lock);
+    web_server_publish(s, event);
+    for (int i = 0; i < FINISH_MS / 10 && web_server_streams(s) > 0; i++)
+        clock_pause_ms(10);
 }
 
 unsigned web_server_streams(web_server *s)
@@ -299,7 +338,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *conn, const 
                                   size_t *data_n, void **ctx)
 {
     web_server *s = cls;
-    web_request r = { .method = method, .path = path, .inner = conn };
+    web_request r = { .method = method, .path = path, .port = s->port, .inner = conn };
     web_answer a = { .status = 200, .type = "text/plain; charset=utf-8", .fd = -1 };
     (void)version, (void)data, (void)data_n, (void)ctx;
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {

@@ -36,6 +36,7 @@ typedef struct web_server web_server;
 
 typedef struct web_request {
     const char *method, *path; /* path: without the query */
+    uint16_t port;             /* the server's */
     x509_peer peer;            /* with TLS; otherwise X509_NONE */
     void *inner;               /* private to this module */
 } web_request;
@@ -44,6 +45,10 @@ typedef struct web_request {
 const char *web_query(const web_request *r, const char *name);
 const char *web_header(const web_request *r, const char *name);
 const char *web_cookie(const web_request *r, const char *name);
+/* True if this Host field names this machine by a loopback address or as localhost, with this port;
+ * false for NULL. A page of another origin whose name was made to resolve to 127.0.0.1 (DNS
+ * rebinding) sends its own name. */
+bool web_host_fits(const char *host, uint16_t port);
 
 /* The answer. The handler fills it; the server clears it. */
 typedef struct web_answer {
@@ -82,6 +87,11 @@ void web_server_publish(web_server *s, sefl_span event);
 /* Sends a comment to every stream, which shows both ends that the connection works. */
 void web_server_beat(web_server *s);
 unsigned web_server_streams(web_server *s);
+/* Ends the streams that are open now. */
+void web_server_end_streams(web_server *s);
+/* Sends a last event to every stream and ends the stream after it. Waits at most half a second for
+ * slow readers. Call only web_server_stop afterwards. */
+void web_server_finish(web_server *s, sefl_span event);
 /* Ends all streams and stops after the request in progress. NULL is allowed. */
 void web_server_stop(web_server *s);
 

@@ -5,6 +5,7 @@
 #include "base/hex.h"
 #include "base/sha256.h"
 #include "config/address.h"
+#include "net/web_server.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -110,12 +111,7 @@ bool access_cookie_fits(const access_rule *a, const char *cookie)
 
 bool access_host_fits(const access_rule *a, const char *host)
 {
-    host_port h;
-    if (!host || address_read(&h, host, 1) != SEFL_OK || h.port != a->port)
-        return false;
-    /* any other 127.x.y.z that the operator chose is this machine too, and no DNS name */
-    return strcmp(h.host, "localhost") == 0 || strcmp(h.host, "::1") == 0 ||
-           (strncmp(h.host, "127.", 4) == 0 && strspn(h.host, "0123456789.") == strlen(h.host));
+    return web_host_fits(host, a->port);
 }
 
 sefl_status access_viewer_fits(bool *out, const char *path, const uint8_t key[32])

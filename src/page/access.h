@@ -45,9 +45,8 @@ sefl_status access_listens(access_rule *a, const char *host, uint16_t port) SEFL
 /* False for NULL and for any other string than the token, or its cookie. */
 bool access_token_fits(const access_rule *a, const char *token);
 bool access_cookie_fits(const access_rule *a, const char *cookie);
-/* True if the Host field names this machine by a loopback address or as localhost, with our port. A
- * page of another origin whose name was made to resolve to 127.0.0.1 (DNS rebinding) sends its own
- * name. */
+/* True if the Host field names this machine by a loopback address or as localhost, with our port
+ * (web_host_fits). */
 bool access_host_fits(const access_rule *a, const char *host);
 
 /* True if the file lists this key. Fails if the file cannot be read or has an invalid line. */

@@ -50,6 +50,7 @@ static const char headers[] =
 struct page {
     page_config c;
     char viewers[PATH_MAX];
+    struct stat viewers_seen; /* the ticker's: the file when it last looked */
     access_rule access;
     buckets *token_rate, *line_rate;
     web_server *local, *tls;
@@ -160,10 +161,10 @@ static sefl_status get_state(page *p, const web_request *r, web_answer *a)
     return st;
 }
 
-/* Appends the state as an event. */
-static sefl_status write_event(page *p, sefl_buf *out, sefl_span state)
+/* Appends the state as an event of this kind. */
+static sefl_status write_event(page *p, sefl_buf *out, const char *kind, sefl_span state)
 {
-    SEFL_PASS(wr_fmt(out, "event: state\ndata: "));
+    SEFL_PASS(wr_fmt(out, "event: %s\ndata: ", kind));
     SEFL_PASS(write_state(p, out, state));
     return wr_fmt(out, "\n\n");
 }
@@ -177,7 +178,7 @@ static sefl_status get_events(page *p, const web_request *r, web_answer *a)
     if (st == SEFL_OK)
         st = wr_fmt(&a->body, "retry: 2000\n\n");
     if (st == SEFL_OK)
-        st = write_event(p, &a->body, buf_span(&state));
+        st = write_event(p, &a->body, "state", buf_span(&state));
     buf_clear(&state);
     return st;
 }
@@ -316,10 +317,10 @@ static void handle_local(void *ctx, const web_request *r, web_answer *a)
     if (!access_host_fits(&p->access, web_header(r, "Host"))) {
         answer_line(a, 403, "this page answers only to the name localhost or a loopback address");
     } else if (token && strcmp(r->path, "/") == 0) {
-        if (!buckets_take(p->token_rate, everybody, 1, clock_ms(&p->mono)))
-            answer_line(a, 429, "too many tokens in a short time: wait some seconds");
-        else if (access_token_fits(&p->access, token))
+        if (access_token_fits(&p->access, token)) /* others' wrong tokens do not lock it out */
             let_in(p, a);
+        else if (!buckets_take(p->token_rate, everybody, 1, clock_ms(&p->mono)))
+            answer_line(a, 429, "too many wrong tokens in a short time: wait some seconds");
         else
             answer_line(a, 401,
                         "wrong token: the address to open is in page.url, in the server's "
@@ -405,13 +406,28 @@ static bool is_small(const char *path)
     return stat(path, &s) == 0 && s.st_size <= SAMPLE_MODEL;
 }
 
-/* On the ticker's thread: starts the sampler if there is a model that it has not seen. */
-static void look_for_sample(page *p)
+/* Forgets the sample of another task. */
+static void drop_sample(page *p)
+{
+    pthread_mutex_lock(&p->lock);
+    buf_clear(&p->sample);
+    p->sample_round = 0;
+    pthread_mutex_unlock(&p->lock);
+    p->sampled = (page_model){ 0 };
+}
+
+/* On the ticker's thread: drops the sample of a task that is no longer the current one, and, while
+ * somebody looks, starts the sampler if there is a model that it has not seen. */
+static void look_for_sample(page *p, bool watched)
 {
     page_model m = { 0 };
     if (!p->c.sample || !p->c.source->model || atomic_load(&p->sampling) ||
-        p->c.source->model(p->c.ctx, &m) != SEFL_OK || m.round == p->sampled.round ||
-        !is_small(m.path))
+        (!watched && p->sampled.round == 0))
+        return;
+    const sefl_status st = p->c.source->model(p->c.ctx, &m);
+    if (p->sampled.round > 0 && strcmp(m.task, p->sampled.task) != 0)
+        drop_sample(p);
+    if (!watched || st != SEFL_OK || m.round == p->sampled.round || !is_small(m.path))
         return;
     end_sampler(p);
     p->sampled = m;
@@ -426,7 +442,7 @@ static void publish(page *p, sefl_buf *last)
     sefl_buf state = { 0 }, event = { 0 };
     if (make_state(p, &state) == SEFL_OK &&
         !(last->p && state.n == last->n && memcmp(state.p, last->p, state.n) == 0) &&
-        write_event(p, &event, buf_span(&state)) == SEFL_OK) {
+        write_event(p, &event, "state", buf_span(&state)) == SEFL_OK) {
         if (p->local)
             web_server_publish(p->local, buf_span(&event));
         if (p->tls)
@@ -438,15 +454,33 @@ static void publish(page *p, sefl_buf *last)
     buf_clear(&event);
 }
 
+/* Ends all streams over TLS if the list of viewers has changed: those who may still look ask
+ * again at once. */
+static void look_at_viewers(page *p)
+{
+    struct stat s = { 0 };
+    if (!p->tls)
+        return;
+    (void)!stat(p->viewers, &s); /* zeros: it is gone */
+    const struct stat *old = &p->viewers_seen;
+    if (s.st_ino == old->st_ino && s.st_size == old->st_size &&
+        s.st_mtim.tv_sec == old->st_mtim.tv_sec && s.st_mtim.tv_nsec == old->st_mtim.tv_nsec)
+        return;
+    p->viewers_seen = s;
+    web_server_end_streams(p->tls);
+}
+
 static void tick(page *p, sefl_buf *last, uint64_t ticks)
 {
+    look_at_viewers(p);
     const unsigned open = streams(p);
     const uint64_t asked = atomic_load(&p->asked_ms), now = clock_ms(&p->mono);
-    if (open == 0 && (asked == 0 || now - asked > WATCHED_MS))
+    const bool watched = open > 0 || (asked > 0 && now - asked <= WATCHED_MS);
+    look_for_sample(p, watched);
+    if (!watched)
         return;
     if (p->c.source->watched)
         p->c.source->watched(p->c.ctx);
-    look_for_sample(p);
     if (open == 0)
         return;
     publish(p, last);
@@ -510,6 +544,7 @@ static sefl_status start_tls(page *p)
     c.handle = handle_tls;
     c.id = p->c.id;
     SEFL_PASS(file_path(p->viewers, "%s", p->c.viewers));
+    (void)!stat(p->viewers, &p->viewers_seen);
     SEFL_PASS(access_viewer_fits(&fits, p->viewers, nobody)); /* a wrong file ends the start */
     SEFL_PASS(web_server_start(&p->tls, &c));
     log_info(p->c.log, "page for viewers with a certificate", lf_str("host", p->c.tls.host),
@@ -537,6 +572,21 @@ sefl_status page_start(page **out, const page_config *c)
     SEFL_HAND_OVER(out, p, page_stop);
 }
 
+/* Tells the open pages that the server stops: they must not wait for an answer. */
+static void say_over(page *p)
+{
+    sefl_buf state = { 0 }, event = { 0 };
+    if (streams(p) > 0 && make_state(p, &state) == SEFL_OK &&
+        write_event(p, &event, "over", buf_span(&state)) == SEFL_OK) {
+        if (p->local)
+            web_server_finish(p->local, buf_span(&event));
+        if (p->tls)
+            web_server_finish(p->tls, buf_span(&event));
+    }
+    buf_clear(&state);
+    buf_clear(&event);
+}
+
 void page_stop(page *p)
 {
     if (!p)
@@ -552,6 +602,7 @@ void page_stop(page *p)
     if (p->ticking)
         pthread_join(p->ticker, NULL);
     end_sampler(p);
+    say_over(p);
     web_server_stop(p->local);
     web_server_stop(p->tls);
     buckets_free(p->token_rate);

@@ -60,6 +60,7 @@ typedef struct page_file {
 
 /* A model to sample from. */
 typedef struct page_model {
+    char task[65];  /* its task or run, also if there is no model yet */
     uint64_t round; /* that released it */
     char path[PATH_MAX], words[PATH_MAX];
 } page_model;

@@ -59,8 +59,13 @@ void page_state_tail(page_state *s, const tail_view *v)
 
 static void number(json *j, const char *key, double v)
 {
-    if (!isnan(v))
-        json_key(j, key), json_real(j, v);
+    if (isnan(v))
+        return;
+    json_key(j, key);
+    if (v >= 0 && v < 1e15 && v == floor(v))
+        json_u64(j, (uint64_t)v); /* json_real may write 4e+02 */
+    else
+        json_real(j, v);
 }
 
 static void text(json *j, const char *key, const char *s)
@@ -198,6 +203,7 @@ sefl_status page_state_write(sefl_buf *out, const page_state *s)
     text(&j, "version",
          TEXT(SEFL_VERSION_MAJOR) "." TEXT(SEFL_VERSION_MINOR) "." TEXT(SEFL_VERSION_PATCH));
     text(&j, "phase", s->phase);
+    text(&j, "crypto", s->crypto);
     word(&j, "healthy", s->healthy);
     word(&j, "paused", s->paused);
     write_task(&j, s);

@@ -25,6 +25,7 @@ static inline page_known page_yes(bool yes)
 
 typedef struct page_state {
     const char *role, *phase; /* phase may be NULL */
+    const char *crypto;       /* a simulation's: clear or full; NULL: none */
     page_known healthy, paused;
     run_facts facts; /* the task; !known: none */
     page_known hidden;

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIECE = 64 << 10, LINE_MAX_BYTES = 16 << 10, EVERY = 256, RECENT = 9 };
+enum { PIECE = 64 << 10, LINE_MAX_BYTES = 16 << 10, EVERY = 256, RECENT = 5 };
 
 typedef struct place {
     uint64_t round; /* of the line at this offset */

@@ -13,7 +13,8 @@
  * and counts over all clients; no label ever names a client or depends on a client's data. A task
  * that does not publish participation (task.publish_count) shows no metric of the kind COUNTS, from
  * which a reader could tell how many clients took part in a round; nor do the steps and bytes that
- * depend on that number.
+ * depend on that number. The server shows none of them until its next start, because they include
+ * that task.
  *
  * Threads: any thread may add; the page's thread reads. Counts and histograms of rounds start with
  * the process, those of requests and uploads with the task.   Secrets: none. */

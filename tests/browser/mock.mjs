@@ -127,6 +127,7 @@ const scenarios = {
         delete st.last.dropped;
         delete st.last.late;
         delete st.last.refused;
+        for (const k of ['arrived', 'asked', 'refused', 'late']) delete st.round[k];
         return { n: 30, clients: 100, st };
     },
     unclaimed: () => {
@@ -158,6 +159,44 @@ const scenarios = {
             },
         };
     },
+    simulation: () => {
+        const st = state(12, 40, 24);
+        Object.assign(st, { role: 'simulation', phase: 'training', grid: false, crypto: 'clear' });
+        st.privacy = { claimed: false };
+        delete st.csp;
+        delete st.ledgers;
+        delete st.supply;
+        return { n: 12, clients: 24, st };
+    },
+    // three clients; the third was killed before it fetched the model of round 4
+    unseen: () => {
+        const st = state(4, 40, 3),
+            arrived = (r) => (r < 4 ? 3 : 2);
+        st.last = { round: 4, clients: 2, seconds: 0.12 };
+        return {
+            n: 4,
+            clients: 3,
+            st,
+            facts: { expected: 3 },
+            lines: (r) => ({ round: r, clients: arrived(r), seconds: r === 4 ? 0.12 : 0.06 }),
+            grid: (rounds) => ({
+                enrolled: 3,
+                rounds,
+                clients: [1, 2, 3].map((i) => ({
+                    name: `site-0${i} / 3f2a91c${i}`,
+                    cells: rounds.map((r) => (i > arrived(r) ? '.' : 'a')).join(''),
+                })),
+                why: [],
+                counts: rounds.map((r) => ({
+                    round: r,
+                    arrived: arrived(r),
+                    late: 0,
+                    dropped: 0,
+                    refused: 0,
+                })),
+            }),
+        };
+    },
     bare: () => ({ n: 0, clients: 0, st: { role: 'aggregator' } }),
     trouble: () => {
         const st = state(17, 40, 24);
@@ -184,6 +223,7 @@ function gridOf(run, q) {
         m = Math.min(200, Number(q.get('clients')));
     const rounds = [];
     for (let r = first; r < first + k && r <= run.n; r++) rounds.push(r);
+    if (run.grid) return run.grid(rounds);
     const clients = [],
         why = [];
     for (let i = from; i < Math.min(from + m, run.clients); i++) {
@@ -240,9 +280,9 @@ export async function mock(scenario, port = 0) {
         if (name === 'rounds.json') {
             const after = Number(u.searchParams.get('after')),
                 rounds = [];
-            for (let r = after + 1; r <= run.n && rounds.length < 400; r++) rounds.push(line(r, run.clients));
+            for (let r = after + 1; r <= run.n && rounds.length < 400; r++) rounds.push((run.lines || line)(r, run.clients));
             return json(answer, {
-                facts: {},
+                facts: run.facts || {},
                 rounds,
                 ...(after + rounds.length < run.n ? { more: true } : {}),
             });
@@ -280,6 +320,9 @@ export async function mock(scenario, port = 0) {
             run.n++;
             Object.assign(run.st, state(run.n, run.st.task.rounds, run.clients));
             send();
+        },
+        over() {
+            for (const s of streams) s.write(`event: over\ndata: ${JSON.stringify(run.st)}\n\n`);
         },
         stop() {
             server.closeAllConnections();

@@ -48,14 +48,61 @@ const tests = {
         await until('the problem', async () => (await text(page, '#tiles')).includes('Needs you'));
         must((await text(page, '#problems')).includes('Last error: connection refused'), 'no last error');
         m.set({ csp: { connected: true }, healthy: true, paused: true });
-        await until('the pause', async () => (await text(page, '#tiles')).includes('Paused'));
+        await until('the pause', async () => /time left\s+paused/i.test(await text(page, '#tiles')));
+        must(!(await text(page, '#tiles')).includes('ends around'), 'an end while the task is paused');
+        m.set({
+            paused: false,
+            phase: 'collecting',
+            end: { rounds_left: 1, seconds_left: 5 },
+            round: { ...m.run.st.round, deadline_at: Math.floor(Date.now() / 1000) + 100 },
+        });
+        await until('the time of the open round', async () =>
+            /About (9|10)\d\ss/.test(await text(page, '#tiles')),
+        );
         m.set({ paused: false, phase: 'done' });
         await until(
             'the end',
             async () =>
                 (await text(page, '#sentence')) === 'The task is over: it released 12 models in 12 rounds.',
         );
+        m.over();
+        await until('the stop', async () =>
+            (await text(page, '#gone')).startsWith('The server stopped after the task ended.'),
+        );
+        must((await text(page, '#link')) === 'stopped', 'the mark of a server that stopped');
         clean(page, 'sentences');
+        await m.stop();
+    },
+
+    async 'a simulation says what it encrypts'() {
+        const m = await mock('simulation'),
+            page = await visit(context, m.url);
+        await until('clear', async () =>
+            (await text(page, '#budget')).includes('It encrypts nothing (crypto: clear)'),
+        );
+        must((await text(page, '#foot')).includes('crypto: clear'), 'the foot');
+        m.set({ crypto: 'full' });
+        await until('full', async () => (await text(page, '#budget')).includes('(crypto: full)'));
+        clean(page, 'simulation');
+        await m.stop();
+    },
+
+    async 'a client that was not seen is missing, and ticks have different labels'() {
+        const m = await mock('unseen'),
+            page = await visit(context, m.url);
+        await until('the tile', async () =>
+            (await text(page, '#tiles')).includes('in round 4: site-03 / 3f2a91c3 not seen.'),
+        );
+        await until('the row', async () =>
+            /missing\s+0\s+0\s+0\s+1$/m.test(await text(page, '#grid thead')),
+        );
+        must((await text(page, '#chart-people .legend')).includes('not seen'), 'the chart');
+        const label = await page.locator('#grid td.cell-o').getAttribute('aria-label');
+        must(label.endsWith('round 4: not seen: it did not fetch the model'), label);
+        const labels = '#chart-seconds svg[role=img] text[text-anchor=end]';
+        const ticks = await page.locator(labels).allTextContents();
+        must(ticks.length > 2 && new Set(ticks).size === ticks.length, `ticks ${ticks}`);
+        clean(page, 'unseen');
         await m.stop();
     },
 

@@ -69,6 +69,7 @@ wants /state.json '"asked":1,'
 fed_clients 1 3
 wants /state.json '"rounds":4,"released":4'
 wants /state.json '"phase":"done"'
+case $said in *'"csp":'*) fail "a link to CSP after the end: $said" ;; esac
 shows /state.json '"privacy":{"claimed":true,"epsilon_server":' || fail "privacy: $said"
 wants /state.json '"rounds_to_target":'
 shows /rounds.json?after=3 '"rounds":[{"round":4,' || fail "rounds: $said"
@@ -90,7 +91,11 @@ tls=https://127.0.0.1:$(sed -n 's/.*"event":"page for viewers.*"port":\([0-9]*\)
 [ "$(status_of -k "$tls/state.json")" = 401 ] || fail "no certificate, and no 401"
 [ "$(status_of -k --cert "$dir/eve.pem" --key "$dir/eve.key" "$tls/state.json")" = 401 ] || fail "a stranger's certificate opens the page"
 [ "$(status_of -k --cert "$dir/ann.pem" --key "$dir/ann.key" "$tls/state.json")" = 200 ] || fail "a viewer's certificate does not open the page"
+get -kN --cert "$dir/ann.pem" --key "$dir/ann.key" "$tls/events" > "$dir/tls.events" &
+events=$!
+fed_until 10 "events over TLS" grep -q '^event: state' "$dir/tls.events"
 : > "$dir/viewers"
+wait "$events" || fail "the stream of a removed viewer stays open"
 [ "$(status_of -k --cert "$dir/ann.pem" --key "$dir/ann.key" "$tls/state.json")" = 401 ] || fail "a removed viewer still sees the page"
 
 shows "$grid" '"cells":' || fail "grid: $said"
@@ -109,9 +114,14 @@ case $said in *arrived* | *enrolled* | *totals* | *'"grid":true'*) fail "CSP's p
 shows /state.json '"privacy":{"claimed":true,"epsilon_server":' || fail "CSP's budget: $said"
 [ "$(status_of -b "$jar" "$at/grid.json")" = 404 ] || fail "CSP has a grid"
 [ "$(status_of -b "$jar" "$at/rounds.json")" = 404 ] || fail "CSP has a list of rounds"
+get -N -b "$jar" --max-time 60 "$at/events" > "$dir/events" &
+events=$!
+fed_until 10 "CSP's events" grep -q '^event: state' "$dir/events"
 fed_kill TERM aggregator csp
 fed_done aggregator 20
 fed_done csp 20
+wait "$events" || :
+grep -q '^event: over' "$dir/events" || fail "CSP does not say that it stops: $(cat "$dir/events")"
 
 # hidden sampling: AS neither shows nor records who takes part
 fed_provision hidden --clients 3 --words 400 --set privacy.sampling=hidden --set privacy.rate=0.5 --set rounds.threshold=2
@@ -120,7 +130,7 @@ fed_aggregator --page 127.0.0.1:0
 enter aggregator
 wants /state.json '"hidden_sampling":true'
 wants /state.json '"grid":false'
-case $said in *asked* | *refused*) fail "hidden sampling: $said" ;; esac
+case $said in *asked* | *refused* | *arrived*) fail "hidden sampling: $said" ;; esac
 [ "$(status_of -b "$jar" "$at/grid.json")" = 404 ] || fail "a grid under hidden sampling"
 shows /state.json '"paused":false' || fail "paused: $said"
 "$SEFL" task pause --now -c "$fed/aggregator/aggregator.yml" > "$dir/out" || fail "not paused: $(cat "$dir/out")"
@@ -131,12 +141,13 @@ fed_done csp 20
 
 # a simulation has the same page
 printf 'clients: 4\nrounds.count: 2\n' > "$dir/experiment.yml"
-fed_start simulate "$SEFL" simulate -c "$dir/experiment.yml" --runs "$dir/runs" --serve
+fed_start simulate "$SEFL" simulate -c "$dir/experiment.yml" --runs "$dir/runs" --serve-at 127.0.0.1:0 # implies --serve
 fed=$dir/runs
 mkdir -p "$dir/runs/run" && ln -s .. "$dir/runs/run/state"
 fed_until 30 "page of the simulation" test -s "$dir/runs/page.url"
 enter run
 wants /state.json '"role":"simulation"'
+shows /state.json '"crypto":"clear"' || fail "crypto: $said"
 wants /state.json '"phase":"done"'
 shows /rounds.json '"rounds":[{"round":1,' || fail "rounds of a simulation: $said"
 [ "$(status_of -b "$jar" "$at/model")" = 200 ] || fail "no model of a simulation"

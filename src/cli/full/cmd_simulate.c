@@ -47,7 +47,7 @@ static void on_begin(void *ctx, const federation *f, const simulate_result *r)
     s->rounds_here = 0;
     s->warned = 0;
     if (s->serve)
-        serve_folder(&s->page, r->folder, s->runs, &s->serve_at);
+        serve_folder(&s->page, r->folder, e->full, s->runs, &s->serve_at);
     char words[32] = ""; /* an external model has none */
     if (f->tokens > 0)
         snprintf(words, sizeof words, ", %" PRIu64 " words", f->tokens);
@@ -217,7 +217,7 @@ static sefl_status show(session *s, const simulate_result *r, const experiment *
 {
     sefl_buf b = { 0 };
     if (s->serve && r->was_there)
-        serve_folder(&s->page, r->folder, s->runs, &s->serve_at);
+        serve_folder(&s->page, r->folder, e->full, s->runs, &s->serve_at);
     if (s->json)
         SEFL_PASS(print_made(simulate_summary_write(&b, r, e), &b));
     else
@@ -295,6 +295,10 @@ static int give_up(const session *s, sefl_status st)
 static sefl_status check(session *s, size_t *closed)
 {
     SEFL_PASS(experiment_args_each(&s->args, count_private, closed));
+    if (*s->serve_at.host)
+        s->serve = true;
+    else
+        snprintf(s->serve_at.host, sizeof s->serve_at.host, "127.0.0.1");
     return s->serve ? sefl_at(web_server_check_loopback(s->serve_at.host), "--serve-at") : SEFL_OK;
 }
 
@@ -344,9 +348,9 @@ static const setting_def options[] = {
     { "serve", SETTING_FLAG, SETTING_TO(session, serve),
       .help = "Serve a web page of the run, print the address to open, and keep serving after the "
               "last run until Ctrl-C" },
-    { "serve-at", SETTING_ADDRESS, "127.0.0.1:0", .arg = "ADDRESS:PORT",
-      SETTING_TO(session, serve_at),
-      .help = "Loopback address of that page; with port 0, the system chooses the port" },
+    { "serve-at", SETTING_ADDRESS, "", .arg = "ADDRESS:PORT", SETTING_TO(session, serve_at),
+      .help = "Serve that page at this loopback address, not at 127.0.0.1 with a port that the "
+              "system chooses" },
     { 0 },
 };
 

@@ -173,8 +173,10 @@ static sefl_status tell_page(fed_run *f)
     sefl_status st =
         file_read(&url, dir_in(&f->at, "federation/aggregator/state/page.url"), PATH_MAX);
     if (st == SEFL_OK)
-        fprintf(stderr, "page      open this address in a browser:\n          %.*s\n", (int)url.n,
-                (const char *)url.p);
+        fprintf(stderr,
+                "page      open this address in a browser:\n          %.*s\n"
+                "          the page closes when this command ends\n",
+                (int)url.n, (const char *)url.p);
     buf_clear(&url);
     return st;
 }

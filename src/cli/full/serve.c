@@ -22,7 +22,7 @@ struct serve {
     char folder[PATH_MAX];
     tail *tail;
     uint64_t round, done, total;
-    bool over;
+    bool over, full;
 };
 
 /* ---- what the page shows --------------------------------------------------------------------- */
@@ -43,6 +43,7 @@ static sefl_status state(void *ctx, sefl_buf *out)
     SEFL_TRY(tail_look(s->tail, &v));
     p.role = "simulation";
     p.phase = s->over ? "done" : "training";
+    p.crypto = s->full ? "full" : "clear";
     p.healthy = PAGE_YES;
     p.round = s->over ? v.last.round : s->round;
     if (!s->over && s->total > 0)
@@ -111,6 +112,8 @@ static sefl_status newest_model(void *ctx, page_model *out)
     if (st == SEFL_OK && (v.released == 0 || !has_file(s, "vocab.txt")))
         st = sefl_fail(SEFL_ENOTFOUND, "there is no model to sample from");
     out->round = v.released;
+    const size_t n = strlen(s->folder), most = sizeof out->task - 1;
+    snprintf(out->task, sizeof out->task, "%s", s->folder + (n > most ? n - most : 0));
     if (st == SEFL_OK)
         st = file_path(out->path, "%s/model/last.safetensors", s->folder);
     if (st == SEFL_OK)
@@ -121,7 +124,7 @@ static sefl_status newest_model(void *ctx, page_model *out)
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 
-static sefl_status use_folder(serve *s, const char *folder)
+static sefl_status use_folder(serve *s, const char *folder, bool full)
 {
     sefl_status st = SEFL_OK;
     char path[PATH_MAX];
@@ -133,13 +136,15 @@ static sefl_status use_folder(serve *s, const char *folder)
     s->tail = t, t = old;
     snprintf(s->folder, sizeof s->folder, "%s", folder);
     s->round = s->done = s->total = 0;
+    s->full = full;
     pthread_mutex_unlock(&s->lock);
 done:
     tail_free(t);
     return st;
 }
 
-static sefl_status start(serve **out, const char *folder, const char *runs, const host_port *at)
+static sefl_status start(serve **out, const char *folder, bool full, const char *runs,
+                         const host_port *at)
 {
     static const page_source source = {
         .state = state, .rounds = list_rounds, .download = download, .model = newest_model
@@ -148,7 +153,7 @@ static sefl_status start(serve **out, const char *folder, const char *runs, cons
     sefl_buf url = { 0 };
     SEFL_MAKE(serve, s, out);
     pthread_mutex_init(&s->lock, NULL);
-    SEFL_TRY(use_folder(s, folder));
+    SEFL_TRY(use_folder(s, folder, full));
     SEFL_TRY(page_start(
         &s->page,
         &(page_config){
@@ -163,9 +168,9 @@ done:
     return st;
 }
 
-void serve_folder(serve **s, const char *folder, const char *runs, const host_port *at)
+void serve_folder(serve **s, const char *folder, bool full, const char *runs, const host_port *at)
 {
-    sefl_status st = *s ? use_folder(*s, folder) : start(s, folder, runs, at);
+    sefl_status st = *s ? use_folder(*s, folder, full) : start(s, folder, full, runs, at);
     if (st != SEFL_OK)
         fprintf(stderr, "sefl simulate: no page: %s\n", sefl_last_error());
 }

@@ -6,7 +6,7 @@
 // kind 'line' joins the values; 'stack' piles them up, one bar per round. `of(round)` returns a number, or
 // undefined where the round has none; a series without any number is left out. `c` chooses a series' colour (page.css),
 // so that it stays the same when another series appears.
-import { h, s, known, number, plural } from './format.js';
+import { h, s, known, number, count, plural } from './format.js';
 
 const HEIGHT = 230,
     TOP = 14,
@@ -288,7 +288,13 @@ export function chart(place, options) {
         const scale = log
             ? logScale(low, high)
             : linearScale(kind === 'stack' ? 0 : Math.min(low, options.zero ? 0 : low), high);
-        const label = (y) => (y === 0 ? '0' : format(y).replace(/\.0(?=\D|$)/, ''));
+        if (format === count) scale.ticks = scale.ticks.filter(Number.isInteger);
+        let digits; // as many as tell the ticks apart
+        const label = (y) => (y === 0 ? '0' : format(y, digits).replace(/\.0+(?=\D|$)/, ''));
+        for (const more of [2, 3, 4]) {
+            if (new Set(scale.ticks.map(label)).size === scale.ticks.length) break;
+            digits = more;
+        }
         const margin = 12 + 6.6 * Math.max(...scale.ticks.map((y) => label(y).length));
         const first = shown[0].round,
             latest = shown[shown.length - 1].round;

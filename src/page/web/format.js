@@ -4,18 +4,18 @@ export const known = (x) => typeof x === 'number' && Number.isFinite(x);
 export const count = (x) => (known(x) ? Math.round(x).toLocaleString('en') : 'unknown');
 export const plural = (n, one, many = one + 's') => `${count(n)} ${n === 1 ? one : many}`;
 
-// three or four digits that matter: 0.0123, 1.25, 34.1, 420.7, 12,345
-export function number(x) {
+// three or four digits that matter: 0.0123, 1.25, 34.1, 420.7, 12,345; `digits` asks for more after the point
+export function number(x, digits = 0) {
     if (!known(x)) return 'unknown';
     const size = Math.abs(x);
     if (size >= 1e7) return x.toExponential(1).replace('e+', 'e'); // a model that has diverged
     if (size >= 10000 || (Number.isInteger(x) && size < 10000)) return Math.round(x).toLocaleString('en');
-    if (size >= 100) return x.toFixed(1);
-    if (size >= 0.1) return x.toFixed(size >= 10 ? 1 : 2);
-    return x === 0 ? '0' : x.toPrecision(2);
+    if (size >= 100) return x.toFixed(Math.max(1, digits));
+    if (size >= 0.1) return x.toFixed(Math.max(size >= 10 ? 1 : 2, digits));
+    return x === 0 ? '0' : x.toPrecision(Math.max(2, digits));
 }
 
-export function bytes(x) {
+export function bytes(x, digits = 0) {
     if (!known(x)) return 'unknown';
     const units = ['B', 'kB', 'MB', 'GB', 'TB'];
     let i = 0;
@@ -23,15 +23,15 @@ export function bytes(x) {
         x /= 1000;
         i++;
     }
-    return `${i === 0 || x >= 99.95 ? Math.round(x) : x.toFixed(1)}\u00a0${units[i]}`;
+    return `${i === 0 || (x >= 99.95 && !digits) ? Math.round(x) : x.toFixed(Math.max(1, digits))}\u00a0${units[i]}`;
 }
 
-export function seconds(x) {
+export function seconds(x, digits = 0) {
     // a number never stands apart from its unit
     if (!known(x)) return 'unknown';
-    if (x < 0.0995 && x > 0) return `${Math.round(x * 1000)}\u00a0ms`;
-    if (x < 9.95) return `${x.toFixed(1)}\u00a0s`;
-    if (x < 119.5) return `${Math.round(x)}\u00a0s`;
+    if (x < 0.0995 && x > 0) return `${Number((x * 1000).toFixed(digits))}\u00a0ms`;
+    if (x < 9.95) return `${x.toFixed(Math.max(1, digits))}\u00a0s`;
+    if (x < 119.5) return `${x.toFixed(digits)}\u00a0s`;
     if (x < 599.5) return `${Math.floor(Math.round(x) / 60)}\u00a0min ${Math.round(x) % 60}\u00a0s`;
     const minutes = Math.round(x / 60),
         hours = Math.floor(minutes / 60);

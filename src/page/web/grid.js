@@ -8,14 +8,15 @@ export const KINDS = {
     d: { name: 'dropped', glyph: 'D', words: 'dropped: it fetched the model and sent nothing in time' },
     r: { name: 'refused', glyph: 'R', words: 'refused' },
     x: { name: 'counted out', glyph: 'X', words: "counted out by CSP's verdict" },
-    o: { name: 'no part', glyph: '·', words: 'did not take part' },
+    o: { name: 'not seen', glyph: '·', words: 'not seen: it did not fetch the model' },
     u: { name: 'not known any more', glyph: '', words: 'not known any more: the retention period is over' },
 };
 export const kindOf = (letter) => (letter === '.' ? 'o' : letter === ' ' || !KINDS[letter] ? 'u' : letter);
 const CELL = 23,
     CLIENTS = 40;
 
-export function grid(place, ask) {
+// `lost` counts the clients that are missing from a round, from its counts.
+export function grid(place, ask, lost) {
     let newest = 0,
         first = 0,
         from = 0,
@@ -124,7 +125,6 @@ export function grid(place, ask) {
                     h('td', {}, of.has(r) && known(value(of.get(r))) ? compact(value(of.get(r))) : '–'),
                 ),
             );
-        const lost = (c) => (c.late || 0) + (c.dropped || 0) + (c.refused || 0);
         const table = h(
             'table',
             { role: 'grid', 'aria-label': 'Clients by rounds', 'aria-rowcount': enrolled ?? -1 },
@@ -278,7 +278,12 @@ export function grid(place, ask) {
                 load();
             }
         },
+        // again with the same data: `lost` has changed
+        redraw() {
+            if (data) draw();
+        },
         reset() {
+            data = null;
             newest = 0;
             first = 0;
             from = 0;

@@ -53,6 +53,7 @@ let state = null,
     missing = [],
     skew = 0;
 let goneSince = 0,
+    stopped = '',
     locked = false,
     fetching = false,
     wrote = null;
@@ -64,6 +65,8 @@ function collecting(r) {
     if (known(r.train_seconds) || !known(r.seconds)) return undefined;
     return Math.max(0, r.seconds - (r.open_seconds || 0) - (r.release_seconds || 0));
 }
+const lost = (r, kind) =>
+    words.missingFrom(r, turnout.get(r.round), facts.expected).find(([k]) => k === kind)?.[1];
 const charts = {
     quality: chart($('chart-quality'), {
         title: 'Perplexity after each round',
@@ -90,9 +93,10 @@ const charts = {
         marks: true,
         series: [
             { name: 'update in the sum', c: 0, of: (r) => (r.skipped ? undefined : r.clients) },
-            { name: 'late', c: 1, of: (r) => r.late ?? turnout.get(r.round)?.late },
-            { name: 'dropped', c: 3, of: (r) => r.dropped ?? turnout.get(r.round)?.dropped },
-            { name: 'refused', c: 4, of: (r) => r.refused ?? turnout.get(r.round)?.refused },
+            { name: 'late', c: 1, of: (r) => lost(r, 'late') },
+            { name: 'dropped', c: 3, of: (r) => lost(r, 'dropped') },
+            { name: 'refused', c: 4, of: (r) => lost(r, 'refused') },
+            { name: 'not seen', c: 5, of: (r) => lost(r, 'not seen') },
         ],
     }),
     seconds: chart($('chart-seconds'), {
@@ -137,7 +141,7 @@ async function get(path) {
         return null;
     } // the stream notices that the server is gone, and says so
 }
-const clients = grid($('grid'), get);
+const clients = grid($('grid'), get, (c) => words.total(words.missingFrom({}, c, facts.expected)));
 
 // ---- announcements: few, and never more than one in ten seconds ----------------------------------
 let toSay = '',
@@ -258,7 +262,8 @@ function title(found) {
     const n = state?.round?.number ?? state?.last?.round,
         total = state?.task?.rounds;
     const round = known(n) ? `Round ${n}${known(total) ? ` of ${total}` : ''}` : 'SEFL';
-    const what = goneSince ? 'No answer' : found.some(([kind]) => kind === 'bad') ? 'Needs you' : '';
+    const away = goneSince && (stopped ? 'Stopped' : 'No answer');
+    const what = away || (found.some(([kind]) => kind === 'bad') ? 'Needs you' : '');
     document.title = `${what || (state?.phase === 'done' ? 'Done' : round)} · ${state?.task?.name || 'SEFL'}`;
 }
 
@@ -277,8 +282,7 @@ function drawPrivacy() {
                 state.task?.noise === 'none'
                     ? 'The sums carry no noise.'
                     : `Its noise${z ? ` (z = ${z})` : ''} is too small for any guarantee.`,
-                ' The encryption still hides each update from both servers, but the released models may ' +
-                    "reveal parts of the clients' text.",
+                ` ${words.hiding(state)}`,
             ),
         );
         return;
@@ -439,6 +443,7 @@ function drawHead() {
             known(task.enrolled) ? `${plural(task.enrolled, 'client')} enrolled` : '',
             known(task.need) ? `at least ${count(task.need)} per round` : '',
             task.noise ? `noise: ${task.noise}` : '',
+            state.crypto ? `crypto: ${state.crypto}` : '',
         ]
             .filter(Boolean)
             .join(' · '),
@@ -454,7 +459,9 @@ async function moreRounds() {
         const after = rounds.length ? rounds[rounds.length - 1].round : 0;
         const got = await get(`rounds.json?after=${after}`);
         if (!got?.rounds || state.task?.id !== task) break;
+        const expected = facts.expected;
         facts = got.facts || {};
+        if (facts.expected !== expected) clients.redraw();
         rounds.push(...got.rounds.filter((r) => r.round > after));
         more = got.more === true && got.rounds.length > 0;
     }
@@ -470,12 +477,13 @@ async function whoIsMissing() {
     const first = Math.max(1, last - 59);
     if (first < last && !turnout.has(last - 1))
         counts(await get(`grid.json?first=${first}&rounds=${last - first}&from=0&clients=1`));
-    const got = await get(`grid.json?first=${last}&rounds=1&from=0&clients=4&sort=worst`);
+    const got = await get(`grid.json?first=${last}&rounds=1&from=0&clients=200&sort=worst`);
     if (!got?.clients || state.last?.round !== last) return;
     counts(got);
     missing = got.clients
         .map((c) => [c.name, kindOf(c.cells[0] ?? ' ')])
-        .filter(([, k]) => 'ldrx'.includes(k))
+        .filter(([, k]) => 'ldrx'.includes(k) || (k === 'o' && known(facts.expected)))
+        .sort(([, a], [, b]) => (a === 'o') - (b === 'o'))
         .map(([name, k]) => [
             name,
             KINDS[k].name,
@@ -489,10 +497,16 @@ function counts(got) {
 }
 
 async function sample() {
-    if (!state.sample || state.sample_round === wrote) return;
+    const of = `${state.task?.id ?? state.task?.name} ${state.sample_round}`;
+    if (!state.sample) {
+        wrote = null;
+        show('sample', false);
+        return;
+    }
+    if (of === wrote) return;
     const got = await get('sample.json');
     if (!got?.text) return;
-    wrote = got.round;
+    wrote = of;
     say($('sample-by'), `Text that the model of round ${got.round} generated. It may be nonsense.`);
     say($('sample-text'), got.text);
     show('sample', true);
@@ -547,8 +561,7 @@ function take(next) {
     drawFiles();
     const last = state.last?.round;
     if (!before || last !== before.last?.round || (last ?? 0) > (rounds[rounds.length - 1]?.round ?? 0)) {
-        moreRounds();
-        whoIsMissing();
+        moreRounds().then(whoIsMissing); // the facts say how many a round expects
     }
     gridSoon();
     sample();
@@ -563,6 +576,7 @@ function link(kind, text) {
 function back() {
     if (goneSince) announce('The server answers again.');
     goneSince = 0;
+    stopped = '';
     locked = false;
     document.body.classList.remove('stale');
     show('gone', false);
@@ -571,12 +585,13 @@ function back() {
 function gone() {
     if (!goneSince) {
         goneSince = Date.now() / 1000;
-        announce('The server does not answer.');
+        announce(stopped || 'The server does not answer.');
     }
     title([]);
     document.body.classList.add('stale');
-    link('gone', 'no answer');
-    if (!locked)
+    link('gone', stopped ? 'stopped' : 'no answer');
+    if (stopped) say($('gone'), `${stopped} What you see is its last state.`);
+    else if (!locked)
         say(
             $('gone'),
             `The server has not answered since ${clock(goneSince)}. ` +
@@ -587,6 +602,7 @@ function gone() {
 }
 function lock() {
     locked = true;
+    stopped = '';
     say(
         $('gone'),
         'The server does not know this browser any more. Open the address in the file page.url of its state folder.',
@@ -606,6 +622,16 @@ function connect() {
         } catch (problem) {
             console.error(problem);
         }
+    });
+    stream.addEventListener('over', (e) => {
+        try {
+            const last = JSON.parse(e.data);
+            if (last.task) take(last);
+        } catch (problem) {
+            console.error(problem);
+        }
+        stopped = `The server stopped${state?.phase === 'done' ? ' after the task ended' : ''}.`;
+        gone();
     });
     stream.addEventListener('error', () => {
         gone();

@@ -138,6 +138,20 @@ export function stateTile(st, found) {
     return ['good', 'Fine', text ? `${text[0].toUpperCase()}${text.slice(1)}.` : 'Nothing needs attention.'];
 }
 
+// What protects the updates of a run that claims no differential privacy.
+export function hiding(st) {
+    if (st.role !== 'simulation')
+        return (
+            'The encryption still hides each update from both servers, but the released models may ' +
+            "reveal parts of the clients' text."
+        );
+    const how =
+        st.crypto === 'full'
+            ? 'It encrypts and adds the updates as two servers would (crypto: full), but in one process that sees them all.'
+            : 'It encrypts nothing (crypto: clear): this process sees every update.';
+    return `This is a simulation. ${how} The released models may reveal parts of the text.`;
+}
+
 export function timeTile(st, now) {
     const total = st.task?.rounds,
         done = st.totals?.rounds ?? st.last?.round ?? (st.round?.number ?? 1) - 1;
@@ -151,9 +165,14 @@ export function timeTile(st, now) {
                 : 'No round is left.',
             1,
         ];
-    const { rounds_left: rounds = known(total) ? total - done : undefined, seconds_left: secs } =
-        st.end || {};
+    const { rounds_left: rounds = known(total) ? total - done : undefined } = st.end || {};
+    let { seconds_left: secs } = st.end || {};
     const words = known(rounds) ? `${plural(rounds, 'round')} to go` : '';
+    if (st.paused) return ['', 'Paused', words ? `${words}.` : '', share];
+    if (st.csp?.connected === false)
+        return ['', 'Not known', `${words ? `${words}; ` : ''}the other server is not connected.`, share];
+    const until = st.phase === 'collecting' ? st.round?.deadline_at : undefined;
+    if (known(secs) && known(until)) secs = Math.max(secs, until - now);
     if (!known(secs))
         return known(rounds)
             ? ['', plural(rounds, 'round'), known(total) ? `of ${count(total)} to go.` : 'to go.', share]
@@ -200,20 +219,31 @@ export function budgetSentence(st) {
     );
 }
 
-// Who is missing from the latest round. `people` are [name, kind, reason], the worst first; `counts` are those of the
-// grid; `expected` is the number of updates of a round that loses nobody, if the task has one.
+// Who is missing from a round: [[kind, number], ...] of what is known. `line` is the round's, `counts` are those of the
+// grid; `expected` is the number of updates of a round that loses nobody, if the task has one. Clients that never
+// fetched the model are 'not seen'. The tile, the grid's row and the chart use this one definition.
+export function missingFrom(line = {}, counts = {}, expected) {
+    const out = ['late', 'dropped', 'refused']
+        .map((k) => [k, counts[k] ?? line[k]])
+        .filter(([, n]) => known(n));
+    const arrived = counts.arrived ?? (line.skipped ? undefined : line.clients);
+    if (known(expected) && known(arrived)) {
+        const seen = out.reduce((t, [, n]) => t + n, arrived);
+        out.push(['not seen', Math.max(0, expected - seen)]);
+    }
+    return out;
+}
+export const total = (parts) => parts.reduce((t, [, n]) => t + n, 0);
+
+// `people` are [name, kind, reason] of those who are missing from the latest round, the worst first.
 export function missingTile(st, people, counts = {}, expected) {
     const l = st.last;
     if (st.role === 'csp' || !l) return null;
-    const parts = ['dropped', 'late', 'refused']
-        .map((k) => [k, l[k] ?? counts[k]])
-        .filter(([, n]) => known(n));
-    if (!parts.length && !(known(expected) && known(l.clients)))
+    const parts = missingFrom(l, counts, expected);
+    if (!parts.length)
         return st.task?.hidden_sampling ? ['', 'Not shown', 'This task hides who takes part.'] : null;
-    const lost = parts.reduce((t, [, n]) => t + n, 0);
-    const absent = known(expected) && known(l.clients) ? Math.max(0, expected - l.clients - lost) : 0;
-    const all = lost + absent;
     if (l.dropped_by_operator) return ['', 'Not counted', `The operator dropped round ${l.round}.`];
+    const all = total(parts);
     if (!all)
         return l.skipped
             ? ['weak', 'Too few', `updates arrived in round ${l.round}, so it was skipped.`]
@@ -228,8 +258,8 @@ export function missingTile(st, people, counts = {}, expected) {
     const who = named.length
         ? named
         : parts.filter(([, n]) => n > 0).map(([name, n]) => `${count(n)} ${name}`);
-    if (named.length && lost > named.length) who.push(`${count(lost - named.length)} more`);
-    if (absent) who.push(`${count(absent)} did not take part`);
-    const of = known(l.clients) ? ` of ${count(l.clients + all)}` : '';
+    if (named.length && all > named.length) who.push(`${count(all - named.length)} more`);
+    const arrived = counts.arrived ?? l.clients;
+    const of = known(arrived) ? ` of ${count(arrived + all)}` : '';
     return ['weak', [count(all), of], `in round ${l.round}: ${listed(who)}.`];
 }

@@ -3,6 +3,7 @@
 #include "roles/aggregator/inside.h"
 
 #include "base/file.h"
+#include "base/hex.h"
 #include "page/state.h"
 #include "protocol/modes/mode.h"
 #include "report/report.h"
@@ -44,7 +45,8 @@ static void add_round(aggregator *a, page_state *s)
     if (v.round == 0)
         return;
     s->round = v.round;
-    s->arrived = v.arrived;
+    if (a->task.sampling != TASK_HIDDEN)
+        s->arrived = v.arrived;
     s->most = a->task.enough > 0 ? a->task.enough : a->task.clients_max;
     if (open)
         s->deadline_at = floor((double)v.deadline_ms / 1000);
@@ -109,8 +111,12 @@ static sefl_status state(void *ctx, sefl_buf *out)
         s.report = v.totals.rounds > 0;
         s.ledger = true;
         s.grid = a->turnout != NULL;
-        if (rounds_phase(a->rounds, NULL, NULL) == AGG_DONE)
+        if (s.paused == PAGE_YES || s.csp == PAGE_NO)
+            s.seconds_left = NAN; /* nobody knows how long that lasts */
+        if (rounds_phase(a->rounds, NULL, NULL) == AGG_DONE) {
             s.rounds_left = s.seconds_left = 0;
+            s.csp = PAGE_UNKNOWN; /* AS needs no link any more */
+        }
     }
     sefl_status st = page_state_write(out, &s);
     pthread_mutex_unlock(&a->task_lock);
@@ -195,6 +201,8 @@ static sefl_status newest_model(void *ctx, page_model *out)
     sefl_status st;
     pthread_mutex_lock(&a->task_lock);
     out->round = a->rounds ? rounds_released(a->rounds) : 0;
+    if (a->rounds)
+        hex_write(out->task, a->task.id, sizeof a->task.id);
     if (out->round == 0 || !a->files.vocab)
         st = sefl_fail(SEFL_ENOTFOUND, "there is no model to sample from");
     else
@@ -265,6 +273,7 @@ sefl_status agg_page_task(aggregator *a)
     uint64_t round;
     const agg_phase phase = rounds_phase(a->rounds, &round, NULL);
     a->budget_at = 0;
+    a->counts_hidden |= !a->task.publish_count;
     SEFL_PASS(tail_new(&a->tail, a->metrics));
     if (a->task.sampling == TASK_HIDDEN)
         return SEFL_OK;

@@ -69,6 +69,7 @@ struct aggregator {
     pthread_mutex_t lock; /* id, stream, last, measured, and the next four, which agg_page.c uses */
     uint64_t link_since;  /* when the link went up or down, seconds since 1970; 0: never up */
     char link_error[160]; /* why the last dial failed; "": it did not */
+    bool counts_hidden;   /* a task of this process hides how many take part: so does /metrics */
     uint64_t budget_at;   /* 1 + the last round when budget_left was computed; 0: never */
     uint64_t budget_left; /* rounds that the target still allowed then */
     pthread_cond_t wake;

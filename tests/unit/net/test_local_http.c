@@ -66,9 +66,15 @@ static const char *ask(const local_http *h, const char *bytes, size_t n)
     return got;
 }
 
+/* Sends the text with the server's port instead of the first "@". */
 static const char *say(const local_http *h, const char *text)
 {
-    return ask(h, text, strlen(text));
+    char with[512];
+    const size_t n = strcspn(text, "@");
+    if (text[n] != '@')
+        return ask(h, text, strlen(text));
+    snprintf(with, sizeof with, "%.*s%u%s", (int)n, text, local_http_port(h), text + n + 1);
+    return ask(h, with, strlen(with));
 }
 
 static void answers(void **state)
@@ -76,24 +82,25 @@ static void answers(void **state)
     (void)state;
     pages_ctx p;
     local_http *h = start(&p);
-    const char *got = say(h, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    const char *got = say(h, "GET /healthz HTTP/1.1\r\nHost: localhost:@\r\n\r\n");
     assert_ptr_equal(strstr(got, "HTTP/1.1 200 "), got);
     assert_non_null(strstr(got, "application/json"));
     assert_non_null(strstr(got, "\r\n\r\n{\"healthy\":true}\n"));
-    got = say(h, "GET /text HTTP/1.1\r\nHost: x\r\n\r\n");
+    got = say(h, "GET /text HTTP/1.1\r\nHost: localhost:@\r\n\r\n");
     assert_ptr_equal(strstr(got, "HTTP/1.1 200 "), got);
     assert_non_null(strstr(got, "Content-Type: text/plain; version=0.0.4\r\n"));
     assert_non_null(strstr(got, "\r\n\r\na text\n"));
     p.status = 503;
-    got = say(h, "GET /healthz?verbose HTTP/1.0\r\n\r\n"); /* 1.0, and a query that is ignored */
+    got = say(h,
+              "GET /healthz?verbose HTTP/1.0\r\nHost: 127.0.0.1:@\r\n\r\n"); /* ignores the query */
     assert_non_null(strstr(got, " 503 "));
     assert_non_null(strstr(got, "{\"healthy\":true}"));
-    got = say(h, "HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    got = say(h, "HEAD /healthz HTTP/1.1\r\nHost: localhost:@\r\n\r\n");
     assert_non_null(strstr(got, " 503 "));
     assert_null(strstr(got, "healthy"));
     assert_int_equal(p.made, 3);
     p.st = SEFL_EIO;
-    got = say(h, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    got = say(h, "GET /healthz HTTP/1.1\r\nHost: localhost:@\r\n\r\n");
     assert_non_null(strstr(got, " 500 "));
     assert_null(strstr(got, "secret"));
     local_http_stop(h);
@@ -105,15 +112,20 @@ static void bad_requests(void **state)
     static const struct {
         const char *says, *gets; /* gets NULL: no answer, or one that is not 200 */
     } bad[] = {
-        { "POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello", " 405 " },
-        { "POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n", " 405 " },
-        { "DELETE /healthz HTTP/1.1\r\nHost: x\r\n\r\n", " 405 " },
-        { "BREW /healthz HTTP/1.1\r\nHost: x\r\n\r\n", " 405 " },
-        { "GET / HTTP/1.1\r\nHost: x\r\n\r\n", " 404 " },
-        { "GET /healthz/ HTTP/1.1\r\nHost: x\r\n\r\n", " 404 " },
-        { "GET //healthz HTTP/1.1\r\nHost: x\r\n\r\n", " 404 " },
-        { "GET /../healthz HTTP/1.1\r\nHost: x\r\n\r\n", " 404 " },
-        { "GET /HEALTHZ HTTP/1.1\r\nHost: x\r\n\r\n", " 404 " },
+        { "POST /healthz HTTP/1.1\r\nHost: localhost:@\r\nContent-Length: 5\r\n\r\nhello",
+          " 405 " },
+        { "POST /healthz HTTP/1.1\r\nHost: localhost:@\r\nContent-Length: 99999999999\r\n\r\n",
+          " 405 " },
+        { "DELETE /healthz HTTP/1.1\r\nHost: localhost:@\r\n\r\n", " 405 " },
+        { "BREW /healthz HTTP/1.1\r\nHost: localhost:@\r\n\r\n", " 405 " },
+        { "GET / HTTP/1.1\r\nHost: localhost:@\r\n\r\n", " 404 " },
+        { "GET /healthz/ HTTP/1.1\r\nHost: localhost:@\r\n\r\n", " 404 " },
+        { "GET //healthz HTTP/1.1\r\nHost: localhost:@\r\n\r\n", " 404 " },
+        { "GET /../healthz HTTP/1.1\r\nHost: localhost:@\r\n\r\n", " 404 " },
+        { "GET /HEALTHZ HTTP/1.1\r\nHost: localhost:@\r\n\r\n", " 404 " },
+        { "GET /healthz HTTP/1.1\r\nHost: evil.example:@\r\n\r\n", " 403 " },
+        { "GET /healthz HTTP/1.1\r\nHost: localhost:1\r\n\r\n", " 403 " },
+        { "GET /healthz HTTP/1.0\r\n\r\n", " 403 " },
         { "GET /healthz HTTP/9.9\r\n\r\n", NULL },
         { "GET /healthz HTTP/1.1\r\n\r\n", NULL }, /* 1.1 wants a Host */
         { "\x16\x03\x01\x02\x01\x01\xfc\x03\x03 a TLS hello\r\n\r\n", NULL },
@@ -142,7 +154,7 @@ static void bad_requests(void **state)
     const char *got = "";
     for (int i = 0; i < 100 && !strstr(got, " 200 ");
          i++) /* as soon as it detects that they left */
-        got = say(h, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+        got = say(h, "GET /healthz HTTP/1.1\r\nHost: localhost:@\r\n\r\n");
     assert_non_null(strstr(got, " 200 "));
     assert_int_equal(p.made, made + 1);
     local_http_stop(h);

@@ -16,7 +16,7 @@
 
 typedef struct fake {
     _Atomic unsigned states, samples;
-    _Atomic uint64_t round;
+    _Atomic uint64_t round, task;
     page_grid_ask asked;
     uint64_t after;
 } fake;
@@ -55,6 +55,7 @@ static sefl_status download_of(void *ctx, page_file *out, page_download what)
 static sefl_status model_of(void *ctx, page_model *out)
 {
     out->round = ((fake *)ctx)->round;
+    snprintf(out->task, sizeof out->task, "%llu", (unsigned long long)((fake *)ctx)->task);
     SEFL_NEED(out->round > 0, SEFL_ENOTFOUND, "none yet");
     return file_path(out->path, "%s", folder_put("m", "model", 5));
 }
@@ -164,7 +165,9 @@ static void access_rules(void **state)
     for (int i = 0; i < 10; i++)
         refused += strstr(ask(p, line, "localhost", NULL), " 429 ") != NULL;
     assert_true(refused >= 3);
-    got = ask(p, "GET /", "localhost", cookie); /* wrong tokens of others do not lock it out */
+    snprintf(line, sizeof line, "GET /?token=%s", a.token);
+    assert_non_null(strstr(ask(p, line, "localhost", NULL), " 303 ")); /* nobody is locked out */
+    got = ask(p, "GET /", "localhost", cookie);
     assert_non_null(strstr(got, " 200 "));
     assert_non_null(strstr(got, "<!doctype html>"));
     static const char *const headers[] = { "Content-Security-Policy: default-src 'none'; ",
@@ -274,8 +277,14 @@ static void events_and_samples(void **state)
     assert_non_null(strstr(got, "\"n\":2}\n\n"));
     until(fd, "\"sample_round\":2,", 5000);
     assert_int_equal(f.samples, 2); /* one for each model */
-    close(fd);
+    f.task = 1;                     /* another task, whose round 2 is over too */
+    for (int i = 0; i < 50 && f.samples < 3; i++)
+        pause_ms(100);
+    assert_int_equal(f.samples, 3);
     page_stop(p);
+    got = until(fd, NULL, 5000);
+    assert_non_null(strstr(got, "event: over\ndata: {\"time\":"));
+    close(fd);
     CHECK_OK(page_start(&p, &(page_config){ .folder = folder_path(".") })); /* no address */
     assert_null(p);
     page_stop(NULL);
