@@ -285,6 +285,7 @@ static const struct {
     { "/bench/round/ingest.c", "\"Sefl-Bench-Client\"" },
     { "/bench/round/ingest.c", "https_header(r, NUMBER)" },
     { "/bench/round/page.c", "Host: " },
+    { "/bench/round/page.c", "Cookie: " },
 };
 /* Messages begin with these words, which are no fields. */
 static const char words[] =
