@@ -166,6 +166,8 @@ sefl_status run_line_write(sefl_buf *out, const run_line *l, const run_facts *fa
     json_key(&j, "skipped"), json_bool(&j, l->skipped);
     if (l->blocked)
         json_key(&j, "blocked"), json_bool(&j, true);
+    if (l->dropped_by_operator)
+        json_key(&j, "dropped_by_operator"), json_bool(&j, true);
     for (size_t i = 0; i < NUMBERS; i++) {
         double v = value(l, i);
         if (isnan(v))
@@ -203,6 +205,8 @@ static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
         return jread_bool(j, &r->skipped);
     if (jread_is(key, "blocked"))
         return jread_bool(j, &r->blocked);
+    if (jread_is(key, "dropped_by_operator"))
+        return jread_bool(j, &r->dropped_by_operator);
     if (jread_is(key, "round")) {
         SEFL_PASS(read_whole(j, "round", 1, &v));
         r->round = (uint64_t)v;

@@ -17,10 +17,10 @@
  *
  *     "run":{"task":"5c0e...","name":"north","version":"0.1.0","noise":"joint","enrolled":100}
  *
- * Writers omit unknown numbers, and "blocked" unless it is true. Readers skip unknown members, so
- * they can read files from a later version. SEFL_EPROTO, with the line number, if a line is not an
- * object, has a negative number, or has a round <= the previous one. Bytes after the last line feed
- * are still being written and are ignored.
+ * Writers omit unknown numbers, and "blocked" and "dropped_by_operator" unless true. Readers skip
+ * unknown members, so they can read files from a later version. SEFL_EPROTO, with the line number,
+ * if a line is not an object, has a negative number, or has a round <= the previous one. Bytes
+ * after the last line feed are still being written and are ignored.
  * Threads: any; these are plain values.   Secrets: none; the numbers are public. */
 #ifndef REPORT_RUN_LOG_H
 #define REPORT_RUN_LOG_H
@@ -74,7 +74,8 @@ enum { RUN_LOG_BYTES_MAX = 1 << 30 };
 
 typedef struct run_line {
     uint64_t round;
-    bool skipped, blocked; /* blocked: the release check kept the old model */
+    bool skipped, blocked;    /* blocked: the release check kept the old model */
+    bool dropped_by_operator; /* skipped, but not for lack of updates */
 #define RUN_MEMBER(kind, name, key) double name;
     RUN_NUMBERS(RUN_MEMBER)
 #undef RUN_MEMBER

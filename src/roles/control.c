@@ -11,9 +11,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { ORDER_MAX = 1024 };
+enum { ORDER_MAX = 1024, LOCK_TRIES = 20, LOCK_MS = 10 };
 
 static const char *const words[] = {
     [CONTROL_PAUSE] = "pause", [CONTROL_RESUME] = "resume", [CONTROL_END] = "end"
@@ -82,7 +83,7 @@ sefl_status control_read(const char *state, control_order *out)
     sefl_status st = SEFL_OK;
     char path[PATH_MAX];
     uint8_t bytes[ORDER_MAX + 1];
-    struct stat s;
+    struct stat s, folder;
     size_t n;
     *out = (control_order){ 0 };
     SEFL_PASS(file_path(path, "%s/" CONTROL_FILE, state));
@@ -90,12 +91,15 @@ sefl_status control_read(const char *state, control_order *out)
     SEFL_NEED(fd >= 0, errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", path,
               strerror(errno));
     SEFL_CHECK(fstat(fd, &s) == 0 && S_ISREG(s.st_mode), SEFL_EAUTH, "%s is not a file", path);
-    SEFL_CHECK((s.st_uid == geteuid() || s.st_uid == 0) && (s.st_mode & 022) == 0, SEFL_EAUTH,
+    SEFL_CHECK(stat(state, &folder) == 0, SEFL_EIO, "cannot read %s: %s", state, strerror(errno));
+    SEFL_CHECK((s.st_uid == folder.st_uid || s.st_uid == 0) && (s.st_mode & 022) == 0, SEFL_EAUTH,
                "%s belongs to another user, or others may write it: it is ignored; delete it",
                path);
     SEFL_TRY(file_read_at(fd, path, 0, bytes, sizeof bytes, &n));
-    SEFL_CHECK(n <= ORDER_MAX, SEFL_EPROTO, "%s has more than %d bytes", path, ORDER_MAX);
-    SEFL_TRY(sefl_at(control_parse(out, span_of(bytes, n)), "%s", path));
+    SEFL_CHECK(n <= ORDER_MAX, SEFL_EPROTO, "%s has more than %d bytes: delete it", path,
+               ORDER_MAX);
+    SEFL_TRY(
+        sefl_at(control_parse(out, span_of(bytes, n)), "delete %s, which is not an order", path));
 done:
     close(fd);
     return st;
@@ -122,12 +126,28 @@ done:
     return st;
 }
 
+/* Refuses to replace the order to end this task. */
+static sefl_status may_replace(const char *state, const control_order *o)
+{
+    control_order before;
+    sefl_status st = control_read(state, &before);
+    SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
+    SEFL_NEED(st != SEFL_OK || before.word != CONTROL_END || o->word == CONTROL_END ||
+                  memcmp(before.task, o->task, sizeof o->task) != 0,
+              SEFL_ESTATE, "this task was ended: that is final");
+    return SEFL_OK;
+}
+
 sefl_status control_write(const char *state, const control_order *o)
 {
     sefl_status st = SEFL_OK;
     char path[PATH_MAX], hex[HEX_CHARS(32)];
     sefl_buf b = { 0 };
     json j = json_into(&b);
+    int one = open(state, O_RDONLY | O_CLOEXEC | O_DIRECTORY); /* locked: one writer at a time */
+    if (one >= 0)
+        (void)!flock(one, LOCK_EX);
+    SEFL_TRY(may_replace(state, o));
     SEFL_TRY(file_path(path, "%s/" CONTROL_FILE, state));
     json_open(&j, '{');
     json_fields(&j, lf_u64("id", o->id), lf_str("task", hex_write(hex, o->task, 32)),
@@ -137,6 +157,8 @@ sefl_status control_write(const char *state, const control_order *o)
     SEFL_TRY(wr_u8(&b, '\n'));
     SEFL_TRY(write_file(state, path, buf_span(&b)));
 done:
+    if (one >= 0)
+        close(one);
     buf_clear(&b);
     return st;
 }
@@ -166,8 +188,9 @@ sefl_status control_open(control *c, const char *state)
     SEFL_PASS(file_path(c->state, "%s", state));
     SEFL_PASS(file_make_folder(state, 0700));
     c->lock = open_lock(state, O_RDWR | O_CREAT);
-    if (c->lock >= 0)
-        (void)!flock(c->lock, LOCK_EX | LOCK_NB); /* the journal's lock refuses a second server */
+    /* `sefl status` holds it for a moment; the journal's lock refuses a second server */
+    for (int i = 0; c->lock >= 0 && i < LOCK_TRIES && flock(c->lock, LOCK_EX | LOCK_NB) != 0; i++)
+        nanosleep(&(struct timespec){ .tv_nsec = LOCK_MS * 1000000L }, NULL);
     return SEFL_OK;
 }
 
@@ -184,14 +207,14 @@ void control_close(control *c)
 bool control_look(control *c, const uint8_t task[32], control_order *out, sefl_log *log)
 {
     sefl_status st = control_read(c->state, out);
-    if (st != SEFL_OK && st != SEFL_ENOTFOUND && !c->failed) {
-        c->failed = true;
+    if (st != SEFL_OK && st != SEFL_ENOTFOUND && !c->refused) {
+        c->refused = true;
         log_error(log, "the operator's order is refused", lf_str("why", sefl_last_error()));
     }
     if (st != SEFL_OK || out->id == c->seen || memcmp(out->task, task, sizeof out->task) != 0)
         return false;
     c->seen = out->id;
-    c->failed = false;
+    c->refused = false;
     return true;
 }
 
@@ -209,9 +232,9 @@ void control_status(control *c, sefl_span page, sefl_log *log)
     file_sync_skip(true); /* the next one replaces it */
     bool good = wr_raw(&c->status, page.p, page.n) == SEFL_OK &&
                 file_path(path, "%s/" CONTROL_STATUS, c->state) == SEFL_OK &&
-                file_write_atomic(path, page, 0644) == SEFL_OK;
+                file_write_atomic(path, page, 0600) == SEFL_OK;
     file_sync_skip(false);
-    if (!good && !c->failed)
+    if (!good && !c->unwritten)
         log_error(log, "status.json not written", lf_str("why", sefl_last_error()));
-    c->failed |= !good;
+    c->unwritten = !good;
 }

@@ -16,8 +16,9 @@
  *     state/running      locked (flock) while the server runs
  *
  * An order names its task, so it never ends the next task of the queue. Obeying an order twice
- * changes nothing. The server refuses a file that belongs to another user than itself or root, or
- * that others may write; the log shows that once.
+ * changes nothing. The server refuses a file that belongs to another user than the folder's owner
+ * or root, or that others may write; the log shows that once. Nothing replaces the order to end a
+ * task, except an order about another task.
  * Threads: a control has one owner.   Secrets: none. */
 #ifndef ROLES_CONTROL_H
 #define ROLES_CONTROL_H
@@ -40,7 +41,8 @@ typedef struct control_order {
     bool now; /* pause, end: drop the round in progress if it is still collecting */
 } control_order;
 
-/* Writes the order durably; the file gets the owner of the folder. */
+/* Writes the order durably; the file gets the owner of the folder. SEFL_ESTATE: the order there
+ * ends this task. Fails as control_read does if there is a file that is not an order. */
 sefl_status control_write(const char *state, const control_order *o) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND: there is none. SEFL_EAUTH: of another user. SEFL_EPROTO: not an order. */
 sefl_status control_read(const char *state, control_order *out) SEFL_MUST_CHECK;
@@ -54,7 +56,8 @@ typedef struct control {
     char state[PATH_MAX];
     int lock;        /* -1: none */
     uint64_t seen;   /* id of the latest order seen */
-    bool failed;     /* the order, or status.json: logged */
+    bool refused;    /* the order: logged */
+    bool unwritten;  /* status.json: logged */
     sefl_buf status; /* as last written */
 } control;
 

@@ -43,13 +43,16 @@ static void write_task(json *j, const health_news *n)
                     lf_u64("extensions", v->extensions), lf_u64("deadline_at", n->deadline_s));
 }
 
-static void write_last(json *j, const rounds_report *r)
+static void write_last(json *j, const rounds_report *r, const rounds_report *measured)
 {
+    const bool has = measured && measured->round > 0;
     json_fields(j, lf_u64("last_round", r->round),
-                lf_str("last_outcome", r->skipped   ? "skipped"
+                lf_str("last_outcome", r->dropped   ? "dropped"
+                                       : r->skipped ? "skipped"
                                        : r->blocked ? "blocked"
                                                     : "released"),
-                lf_if(r->has_perplexity, lf_real("perplexity", r->perplexity)),
+                lf_if(has, lf_real("perplexity", has ? measured->perplexity : 0)),
+                lf_if(has, lf_u64("perplexity_round", has ? measured->round : 0)),
                 lf_if(r->has_epsilon, lf_real("epsilon_server", r->epsilon_server)),
                 lf_if(r->has_epsilon, lf_real("epsilon_others", r->epsilon_others)));
 }
@@ -65,7 +68,7 @@ sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n)
     if (n->task)
         write_task(&j, n);
     if (n->last && n->last->round > 0)
-        write_last(&j, n->last);
+        write_last(&j, n->last, n->measured);
     json_fields(&j, lf_if(n->has_queue, lf_u64("queued", n->queued)),
                 lf_if(n->control != 0, lf_u64("control", n->control)));
     json_close(&j, '}');
@@ -109,6 +112,7 @@ static const struct member {
     { "extensions", NUMBER, AT(extensions), 0 },
     { "deadline_at", NUMBER, AT(deadline_at), 0 },
     { "last_round", NUMBER, AT(last_round), 0 },
+    { "perplexity_round", NUMBER, AT(perplexity_round), 0 },
     { "queued", NUMBER, AT(queued), 0 },
     { "control", NUMBER, AT(control), 0 },
     { "perplexity", REAL, AT(perplexity), 0 },

@@ -3,7 +3,8 @@
  *
  *     {"role":"aggregator","healthy":true,"csp":true,"phase":"collecting","round":3,
  *      "rounds":40,"task":"...","name":"notes","paused":false,"arrived":3,"need":5,"most":10,
- *      "deadline_at":1790000000,"last_round":2,"perplexity":41.5,...}
+ *      "deadline_at":1790000000,"last_round":2,"last_outcome":"released",
+ *      "perplexity":41.5,"perplexity_round":2,...}
  *     {"role":"csp","healthy":true,"aggregator":false,"phase":"signed","round":3,
  *      "rounds":40,"task":"...","name":"notes","paused":false}
  *
@@ -44,9 +45,10 @@ typedef struct health_news {
     const waiting_view *open;  /* AS: the open round; NULL: none */
     uint64_t deadline_s;       /* of the open round, Unix time */
     const rounds_report *last; /* AS: the latest round since the start; round 0 or NULL: none */
-    uint64_t control;          /* id of the operator's order that it obeys (control.h); 0: none */
-    bool has_queue;            /* it has a folder of tasks, ... */
-    uint64_t queued;           /* ... and these wait in it */
+    const rounds_report *measured; /* AS: the latest one with a perplexity; as `last` */
+    uint64_t control; /* id of the operator's order that it obeys (control.h); 0: none */
+    bool has_queue;   /* it has a folder of tasks, ... */
+    uint64_t queued;  /* ... and these wait in it */
 } health_news;
 
 #define HEALTH_NO_TASK "no task" /* a phase of both servers */
@@ -61,7 +63,7 @@ typedef struct health_facts {
     bool healthy, peer_is_there, paused, pausing, ending;
     bool has_arrived, has_queue;
     uint64_t round, rounds, arrived, need, most, extensions, deadline_at, last_round, queued;
-    uint64_t control;
+    uint64_t perplexity_round, control;
     double perplexity, epsilon_server, epsilon_others, epsilon_target;
 } health_facts;
 

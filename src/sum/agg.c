@@ -297,6 +297,9 @@ static void pause_(agg *a)
 static void resume(agg *a)
 {
     a->m.paused = false;
+    if (a->put_off)
+        worked(a); /* asks CSP again at once */
+    a->put_off = false;
     if (a->m.phase == AGG_SIGNING && a->m.why == AGG_WHY_NONE)
         a->m.drop = false; /* a header is being signed: the round may open after all */
 }

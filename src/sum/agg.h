@@ -52,8 +52,8 @@
  * After PAUSE, no round begins until RESUME: the machine waits in SIGNING, where no deadline runs.
  * STOP ends the task, and nothing undoes it. A round dropped this way does not count as one of ten
  * skipped rounds. PUT_OFF: CSP's operator has paused the task, so the machine asks again after a
- * delay of at most 8 s. LEFT: CSP's operator has ended it. An event that repeats one changes
- * nothing.
+ * delay of at most 8 s, or at once after RESUME. LEFT: CSP's operator has ended it. A repeated
+ * event changes nothing.
  *
  * agg_restore continues from a stored state. Whenever an event or agg_next changes the state, the
  * driver stores agg_remember before it executes the next order, so no attempt number is used twice.

@@ -543,7 +543,8 @@ static sefl_status order_skip(as_rounds *r, const agg_order *o)
     if (!r->c.clear && as_link_skip(r->link, o->round, (unsigned)(o->why & 0xff)) != SEFL_OK)
         return as_rounds_link_down(r, "skip");
     pthread_mutex_lock(&r->lock);
-    p.clients = agg_remember(r->a).clients;
+    const agg_memory m = agg_remember(r->a);
+    p.clients = m.clients, p.dropped = m.drop;
     as_row row = r->row;
     pthread_mutex_unlock(&r->lock);
     /* a charged round counts against max_rounds_per_client: CSP may have revealed it, and the

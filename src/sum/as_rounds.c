@@ -254,7 +254,8 @@ sefl_status as_rounds_idle(as_rounds *r, uint64_t until_ms)
 void as_rounds_command(as_rounds *r, const as_command *c)
 {
     pthread_mutex_lock(&r->lock);
-    r->command = *c;
+    if (r->command.id == 0 || r->command.event != AGG_STOP || c->event == AGG_STOP)
+        r->command = *c;
     as_rounds_wake(r);
     pthread_mutex_unlock(&r->lock);
 }
@@ -276,9 +277,10 @@ static sefl_status obey(as_rounds *r, const as_command *c)
     agg_memory m = agg_remember(r->a);
     pthread_mutex_unlock(&r->lock);
     log_info(r->c.log,
-             c->event == AGG_PAUSE    ? "paused by the operator: no other round begins"
-             : c->event == AGG_RESUME ? "resumed by the operator"
-                                      : "ended by the operator",
+             c->event == AGG_STOP    ? "ended by the operator"
+             : m.why != AGG_WHY_NONE ? "the task ends: the operator's order changes nothing"
+             : c->event == AGG_PAUSE ? "paused by the operator: no other round begins"
+                                     : "resumed by the operator",
              lf_u64("round", m.round), lf_str("phase", agg_phase_name(m.phase)),
              lf_bool("drops_round", m.drop));
     return SEFL_OK;

@@ -135,8 +135,9 @@ bool as_rounds_stopping(const as_rounds *r);
 /* Tells as_rounds_run that an event has happened. Call it while holding the lock. */
 void as_rounds_wake(as_rounds *r);
 
-/* An operator's order. as_rounds_run obeys it before its next order, and as_rounds_commanded
- * returns its id once the result is durable. Any thread may call both. */
+/* An operator's order; no other order replaces AGG_STOP. as_rounds_run obeys it before its next
+ * order, and as_rounds_commanded returns its id once the result is durable. Any thread may call
+ * both. */
 typedef struct as_command {
     uint64_t id;          /* not 0 */
     agg_event_kind event; /* AGG_PAUSE, AGG_RESUME or AGG_STOP */

@@ -21,6 +21,7 @@ typedef struct round_parts {
 typedef struct rounds_report {
     uint64_t round;
     bool skipped;
+    bool dropped;     /* skipped because the operator dropped it */
     bool blocked;     /* revealed and charged, but the release check blocked the sum */
     bool has_clients; /* false if participation is not public */
     uint32_t clients;

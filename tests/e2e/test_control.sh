@@ -90,14 +90,18 @@ grep -q '"state":"paused"' "$dir/news" || fail "news: $(cat "$dir/news")"
 at=127.0.0.1:$(sed -n 's/.*"event":"health".*"port":\([0-9]*\).*/\1/p' "$dir/log/aggregator" | tail -n 1)
 expect 0 "$SEFL" status "$at"
 says PAUSED
+expect 0 "$SEFL" status "http://$at/healthz"
+says PAUSED
 expect 1 "$SEFL" status 127.0.0.1:1
 says "NOT REACHED"
 
 # ---- resume, then drop the round in progress with --now ----------------------------------------------------------
 fed_kill STOP client-03
 expect 0 "$SEFL" task resume -c "$as"
-says resumed
+says "resumed in round"
 fed_until 20 "open round" is aggregator phase collecting
+expect 0 "$SEFL" task resume -c "$as"
+says "it was not paused"
 dropped=$(state aggregator round)
 expect 0 "$SEFL" task pause --now -c "$as"
 fed_until 20 "dropped round" is aggregator paused true
@@ -105,16 +109,29 @@ released "$dropped" && fail "round $dropped was released"
 is aggregator round "$((dropped + 1))" || fail "round $dropped is not over"
 grep -q "\"round\":$dropped,.*\"skipped\":true\|\"outcome\":\"skipped\"" "$fed"/aggregator/models/1-*/metrics.jsonl ||
     fail "round $dropped is not in the metrics: $(tail -n 1 "$fed"/aggregator/models/1-*/metrics.jsonl)"
+grep -q "\"round\":$dropped,.*\"dropped_by_operator\":true" "$fed"/aggregator/models/1-*/metrics.jsonl || fail "no reason"
+expect 0 "$SEFL" status -c "$as"
+says "last round dropped by the operator"
 fed_kill CONT client-03
 
 # ---- CSP's operator pauses; an order for a stopped server --------------------------------------------------------
 expect 0 "$SEFL" task pause -c "$csp"
 says "paused"
 expect 0 "$SEFL" task resume -c "$as"
+says "resumed here; still paused by CSP's operator"
 fed_until 20 "AS that waits for CSP" more aggregator "CSP has paused the task" 0
 fed_until 20 "pause by CSP" is aggregator why "paused by CSP's operator"
 fed_kill KILL csp
 fed_wait csp 10
+echo damaged > "$fed/csp/state/control" # the journal knows
+fed_csp
+fed_until 20 "pause without its order" is csp paused true
+fed_until 20 "refused order" more csp "order is refused" 0
+fed_kill KILL csp
+fed_wait csp 10
+expect 1 "$SEFL" task resume -c "$csp"
+says "which is not an order"
+rm "$fed/csp/state/control"
 expect 0 "$SEFL" task resume -c "$csp"
 says "obeys when it starts"
 fed_csp
@@ -166,6 +183,8 @@ if printf '%s' "$out" | LC_ALL=C grep -q '[^[:print:]]'; then fail "a control ch
 expect 0 "$SEFL" logs "$dir" --role aggregator --round "$dropped" --since 10m
 says "drops_round=true"
 case $out in *client-0* | *"round=$((dropped + 1))"*) fail "not filtered: $out" ;; esac
+expect 0 "$SEFL" logs "$dir" --client nobody
+says "no line matches"
 expect 0 "$SEFL" logs "$dir" --client client-02
 says "final model"
 expect 0 sh -c "\"$SEFL\" logs - < \"$dir/log/csp\""

@@ -132,6 +132,25 @@ verify 1 "$fed"
 says "$fed/aggregator/ledger: round 9 is charged, and the log has no entry about it"
 says "is missing: $fed/csp/state/audit.jsonl line"
 
+tampered "the log and its head are cut back to before the first round"
+n=$(line_of checkpoint "$f" 1)
+sed -i "$((n + 1)),\$d" "$f"
+tail -n 1 "$f" > "$fed/aggregator/state/audit.head"
+verify 1 "$fed/aggregator"
+says "$fed/aggregator/ledger: round 1 is charged, and the log has no entry about it"
+verify 1 "$fed"
+says "$f: round 1 is missing: $fed/csp/state/audit.jsonl line"
+rm "$fed/aggregator/ledger" "$fed/csp/state/audit.jsonl" "$fed/csp/state/audit.head" "$fed/csp/ledger"
+verify 1 "$fed"
+says "state/receipts: receipt 2: $f has no such upload in round 2"
+
+tampered "audit.head is deleted"
+rm "$fed/aggregator/state/audit.head"
+verify 1 "$fed"
+says "WRONG  $fed/aggregator/state/audit.head: it is missing"
+expect 1 "$SEFL" aggregator --config "$fed/aggregator/aggregator.yml" --listen 127.0.0.1:0 --csp 127.0.0.1:1
+says "audit.head is missing: put the newest log"
+
 tampered "the log is deleted"
 rm "$f"
 verify 1 "$fed"
@@ -172,6 +191,47 @@ tail -n 1 "$f" > "$fed/aggregator/state/audit.head"
 verify 1 "$fed"
 says "(checkpoint): the server did not sign it"
 says "(round_closed): its set is not that of the uploads of round"
+
+# without the key: no checkpoint, other entries, right hashes
+cat > "$dir/forge.py" << 'END'
+import hashlib, re, sys
+path, keep_head = sys.argv[1], len(sys.argv) > 2
+out, prev, n = [], "0" * 64, 0
+for line in open(path).read().rstrip("\n").split("\n"):
+    if keep_head and '"kind":"started"' in line and n == 0:
+        line = re.sub('"task":"..', '"task":"00', line) # an unknown task
+    elif '"kind":"checkpoint"' in line and not keep_head:
+        continue
+    n += 1
+    body = re.sub('^{"n":[0-9]*', '{"n":%d' % n, line.split(',"hash":"')[0])
+    body = body.replace('"time":1', '"time":2')
+    body = re.sub('"prev":"[0-9a-f]*"', '"prev":"%s"' % prev, body)
+    prev = hashlib.sha256(body.encode()).hexdigest()
+    out.append(body + ',"hash":"' + prev + '"}')
+open(path, "w").write("\n".join(out) + "\n")
+END
+for role in aggregator csp; do
+    tampered "the log of $role is written again without checkpoints, and audit.head is deleted"
+    f=$fed/$role/state/audit.jsonl
+    python3 "$dir/forge.py" "$f"
+    rm "$fed/$role/state/audit.head"
+    verify 1 "$fed/$role"
+    says "the checkpoint is missing that follows line 1"
+    says "WRONG  $fed/$role/state/audit.head: it is missing: the log may lack its end"
+done
+f=$fed/aggregator/state/audit.jsonl
+tampered "the same with the log's last line as audit.head: the server refuses it too"
+python3 "$dir/forge.py" "$f"
+tail -n 1 "$f" > "$fed/aggregator/state/audit.head"
+verify 1 "$fed/aggregator"
+says "the checkpoint is missing that follows line 1"
+expect 1 "$SEFL" aggregator --config "$fed/aggregator/aggregator.yml" --listen 127.0.0.1:0 --csp 127.0.0.1:1
+says "audit.jsonl is not the log that this server signed"
+
+tampered "the log begins with a task that nobody knows: the signatures are still checked"
+python3 "$dir/forge.py" "$f" unknown
+verify 1 "$fed/aggregator"
+says "(checkpoint): the server did not sign it"
 fi
 
 tampered "a record of the ledger"
@@ -193,6 +253,18 @@ tampered "a model that nobody released"
 cp "$fed/aggregator/models/round-9.safetensors" "$fed/aggregator/models/round-20.safetensors"
 verify 1 "$fed"
 says "round-20.safetensors: the log has no release of round 20"
+
+tampered "a client's final model"
+f=$(find "$fed/clients/client-02" -name 'round-9.safetensors')
+chmod u+w "$f"
+printf x >> "$f"
+verify 1 "$fed"
+says "WRONG  $f: it is not the model of round 9 in $fed/aggregator/state/audit.jsonl line"
+
+tampered "a model that AS must keep is deleted"
+rm "$fed/aggregator/models/round-8.safetensors"
+verify 1 "$fed"
+says "WRONG  $fed/aggregator/models/round-8.safetensors: it is missing"
 
 tampered "the released integers"
 flip "$fed/aggregator/models/round-9.integers" 100

@@ -53,6 +53,7 @@ typedef struct merger {
     log_level level;
     bool colours;
     size_t width; /* of the longest name */
+    bool any;     /* a line was printed */
 } merger;
 
 /* ---- sources --------------------------------------------------------------------------------- */
@@ -282,8 +283,10 @@ static sefl_status drain(merger *m, bool end)
         }
         if (!first || interrupt_seen())
             return SEFL_OK;
-        if (passes(m, first))
+        if (passes(m, first)) {
             print(m, first);
+            m->any = true;
+        }
         first->has = false;
     }
 }
@@ -343,6 +346,8 @@ static sefl_status work(void *options)
         SEFL_TRY(read_since(w->since, &m.since_ms));
     SEFL_TRY(find(&m));
     SEFL_TRY(drain(&m, !w->follow));
+    if (!m.any && !w->follow)
+        (void)fputs("no line matches\n", stderr);
     while (w->follow && !interrupt_seen()) {
         (void)fflush(stdout);
         nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * 1000000L }, NULL);
@@ -379,7 +384,8 @@ const cli_command cmd_logs = {
              "folder, or its newest run. Control characters are escaped. On a terminal, warnings "
              "and errors are coloured, unless NO_COLOR is set.",
     .notes = "Under systemd: journalctl -u sefl-aggregator -o cat | sefl logs -",
-    .example = "sefl logs --help",
+    .example = "sefl logs trial --level warn --since 10m\n"
+               "sefl logs -c aggregator/aggregator.yml --follow",
     CLI_OPTIONS(wish),
     CLI_WORK(work, "[WHERE]", "a folder or a log", offsetof(wish, where)),
     .interruptible = true,

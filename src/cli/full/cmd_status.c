@@ -8,6 +8,7 @@
 #include "cli/print.h"
 #include "net/local_get.h"
 #include "protocol/http.h"
+#include "roles/client/client.h"
 #include "roles/control.h"
 #include "roles/health.h"
 #include "store/ledger.h"
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 enum { LINE = 512, LOOK_MS = 1000 };
+#define DEADLINE_MAX UINT64_C(253402300799) /* the end of the year 9999 */
 
 typedef struct wish {
     const char *file, *where;
@@ -136,9 +138,27 @@ static void look(view *v)
         v->models = count_models(v->who.models, true);
 }
 
+static bool is_over(const view *v)
+{
+    const char *over = strcmp(v->now.role, "client") == 0 ? CLIENT_OVER : "done";
+    return v->known && strcmp(v->now.phase, over) == 0;
+}
+
+/* It has exited because its task is over; one with a folder of tasks should run on. */
+static bool is_finished(const view *v)
+{
+    return !v->running && !v->is_page && is_over(v) &&
+           (v->who.role == PARTY_CLIENT || *v->who.task != 0);
+}
+
 static bool is_healthy(const view *v)
 {
-    return v->running && v->known && v->now.healthy;
+    return is_finished(v) || (v->running && v->known && v->now.healthy);
+}
+
+static bool has_link(const view *v)
+{
+    return v->running && !is_over(v);
 }
 
 /* ---- one line -------------------------------------------------------------------------------- */
@@ -176,8 +196,9 @@ static void add_round(char out[LINE], const health_facts *f)
 /* Lines that are printed when they change have the deadline instead of the time left. */
 static void add_deadline(char out[LINE], const health_facts *f, bool absolute)
 {
-    const int64_t left = (int64_t)f->deadline_at - (int64_t)time(NULL);
-    const time_t at = (time_t)f->deadline_at;
+    const uint64_t until = f->deadline_at < DEADLINE_MAX ? f->deadline_at : DEADLINE_MAX;
+    const int64_t left = (int64_t)until - (int64_t)time(NULL);
+    const time_t at = (time_t)until;
     char clock[16] = "";
     struct tm tm;
     if (absolute && localtime_r(&at, &tm)) {
@@ -191,19 +212,39 @@ static void add_deadline(char out[LINE], const health_facts *f, bool absolute)
         add(out, ", %" PRId64 " min left", left / 60);
 }
 
-static void add_numbers(char out[LINE], const view *v)
+static void add_last_round(char out[LINE], const health_facts *f)
+{
+    if (strcmp(f->last_outcome, "blocked") == 0)
+        add(out, "  last round BLOCKED");
+    if (strcmp(f->last_outcome, "skipped") == 0)
+        add(out, "  last round skipped");
+    if (strcmp(f->last_outcome, "dropped") == 0)
+        add(out, "  last round dropped by the operator");
+    if (!isnan(f->perplexity))
+        add(out, "  perplexity %.4g (round %" PRIu64 ")", f->perplexity, f->perplexity_round);
+}
+
+static void add_epsilon(char out[LINE], const view *v)
 {
     const health_facts *f = &v->now;
     const double spent = isnan(f->epsilon_server) ? v->epsilon : f->epsilon_server;
-    if (!isnan(f->perplexity))
-        add(out, "  perplexity %.4g", f->perplexity);
+    const bool no_claim = *f->task && isnan(f->epsilon_target);
+    if (no_claim)
+        add(out, "  no privacy claimed");
     if (!isnan(spent) && !isnan(f->epsilon_target))
         add(out, "  epsilon %.3g/%.3g", spent, f->epsilon_target);
-    else if (!isnan(spent))
-        add(out, "  epsilon %.3g", spent);
-    if (strcmp(f->role, "aggregator") == 0)
+    else if (!isnan(spent) && (!no_claim || spent > 0))
+        add(out, no_claim ? " (other tasks: epsilon %.3g)" : "  epsilon %.3g", spent);
+}
+
+static void add_numbers(char out[LINE], const view *v)
+{
+    const health_facts *f = &v->now;
+    add_last_round(out, f);
+    add_epsilon(out, v);
+    if (has_link(v) && strcmp(f->role, "aggregator") == 0)
         add(out, "  CSP %s", f->peer_is_there ? "connected" : "NOT CONNECTED");
-    if (strcmp(f->role, "csp") == 0)
+    if (has_link(v) && strcmp(f->role, "csp") == 0)
         add(out, "  AS %s", f->peer_is_there ? "connected" : "not connected");
     if (f->has_queue)
         add(out, "  %" PRIu64 " queued", f->queued);
@@ -214,14 +255,16 @@ static void add_numbers(char out[LINE], const view *v)
 static void make_line(char out[LINE], const view *v, bool absolute)
 {
     char text[160];
-    snprintf(out, LINE, "%-12s", v->who.name);
-    if (!v->running)
+    snprintf(out, LINE, "%-12s", cli_plain(text, sizeof text, v->who.name));
+    if (is_finished(v))
+        add(out, "  finished");
+    else if (!v->running)
         add(out, "  %s", v->is_page ? "NOT REACHED" : "NOT RUNNING");
     if (!v->known) {
         add(out, ": %s", cli_plain(text, sizeof text, v->trouble));
         return;
     }
-    if (!v->running)
+    if (!v->running && !is_finished(v))
         add(out, "; at the end:");
     if (*v->now.name)
         add(out, "  %s", cli_plain(text, sizeof text, v->now.name));
@@ -240,14 +283,15 @@ static void put_json(json *j, const view *v)
     const bool server = v->known && strcmp(f->role, "client") != 0;
     json_open(j, '{');
     json_fields(j, lf_str("name", v->who.name), lf_bool("running", v->running),
-                lf_bool("healthy", is_healthy(v)), lf_if(!v->known, lf_str("trouble", v->trouble)));
+                lf_bool("healthy", is_healthy(v)), lf_if(is_finished(v), lf_bool("finished", true)),
+                lf_if(!v->known, lf_str("trouble", v->trouble)));
     if (v->known)
         json_fields(
             j, lf_str("role", f->role), lf_str("phase", f->phase), lf_u64("round", f->round),
             lf_u64("rounds", f->rounds), lf_str("task", f->task), lf_str("task_name", f->name),
             lf_bool("paused", f->paused), lf_if(f->pausing, lf_bool("pausing", true)),
             lf_if(f->ending, lf_bool("ending", true)), lf_if(*f->why, lf_str("why", f->why)),
-            lf_if(server, lf_bool("peer_connected", f->peer_is_there)),
+            lf_if(server && has_link(v), lf_bool("peer_connected", f->peer_is_there)),
             lf_if(f->has_arrived, lf_u64("arrived", f->arrived)),
             lf_if(f->need > 0, lf_u64("need", f->need)),
             lf_if(f->need > 0, lf_u64("most", f->most)),
@@ -255,6 +299,7 @@ static void put_json(json *j, const view *v)
             lf_if(f->last_round > 0, lf_u64("last_round", f->last_round)),
             lf_if(*f->last_outcome, lf_str("last_outcome", f->last_outcome)),
             lf_if(!isnan(f->perplexity), lf_real("perplexity", f->perplexity)),
+            lf_if(f->perplexity_round > 0, lf_u64("perplexity_round", f->perplexity_round)),
             lf_if(!isnan(spent), lf_real("epsilon_spent", spent)),
             lf_if(!isnan(f->epsilon_target), lf_real("epsilon_target", f->epsilon_target)),
             lf_if(f->has_queue, lf_u64("queued", f->queued)),
@@ -301,6 +346,21 @@ static void print_lines(board *b, bool watch, bool first)
 
 /* ---- command line ---------------------------------------------------------------------------- */
 
+/* Reads HOST:PORT, or http://HOST:PORT with or without the path of the page. */
+static bool read_address(host_port *out, const char *where)
+{
+    static const char scheme[] = "http://";
+    char text[300];
+    const bool is_url = strncmp(where, scheme, sizeof scheme - 1) == 0;
+    const char *from = where + (is_url ? sizeof scheme - 1 : 0);
+    const char *path = is_url ? strchr(from, '/') : NULL;
+    const size_t n = path ? (size_t)(path - from) : strlen(from);
+    if (n >= sizeof text || (path && path[1] && strcmp(path, HTTP_HEALTH_PATH) != 0))
+        return false;
+    snprintf(text, sizeof text, "%.*s", (int)n, from);
+    return address_read(out, text, 1) == SEFL_OK;
+}
+
 /* An argument that names no file may be the address of a health page. */
 static sefl_status find(board *b, const wish *w)
 {
@@ -308,7 +368,7 @@ static sefl_status find(board *b, const wish *w)
     party_list l = { 0 };
     host_port at;
     const char *where = w->file ? w->file : w->where;
-    if (where && !file_exists(where) && address_read(&at, where, 1) == SEFL_OK) {
+    if (where && !file_exists(where) && read_address(&at, where)) {
         SEFL_TRY(local_http_check(at.host));
         SEFL_TRY(sefl_new(&b->at, 1, sizeof *b->at));
         b->n = 1;
@@ -367,13 +427,15 @@ const cli_command cmd_status = {
     .name = "status",
     .summary = "show what the servers and clients on this machine are doing",
     .about = "Prints one line per party: its task, round and phase, updates that arrived and are "
-             "needed, the time left, the perplexity of the latest release, epsilon spent by its "
+             "needed, the time left, whether the last round was blocked or skipped, the latest "
+             "perplexity with its round, epsilon spent by its "
              "own ledger, the link to the other server, and the models that a client keeps. WHERE "
              "is a folder ('sefl provision', 'sefl demo', 'sefl try', or that of one party) or the "
              "address of a health page; by default the current folder, or its newest run. Of a "
              "party that is not running, it shows the last state that it wrote. The exit code is 1 "
-             "if a party is not running or not healthy.",
-    .example = "sefl status --help",
+             "if a party is not healthy, or is not running although its task is not over.",
+    .example = "sefl status -c aggregator/aggregator.yml\n"
+               "sefl status http://127.0.0.1:7410/healthz",
     CLI_OPTIONS(wish),
     CLI_RUN(run, "[WHERE]", "a folder or an address", offsetof(wish, where)),
     .interruptible = true,

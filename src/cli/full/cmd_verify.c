@@ -66,7 +66,9 @@ static sefl_status look_at_server(session *s, const char *file, verify_role role
                                .task = or_null(settings_text(&set, "task")),
                                .tasks = or_null(settings_text(&set, "tasks")),
                                .init = as ? or_null(settings_text(&set, "init")) : NULL,
-                               .models = as ? or_null(settings_text(&set, "models")) : NULL }));
+                               .models = as ? or_null(settings_text(&set, "models")) : NULL,
+                               .keep = as ? settings_u64(&set, "models_keep") : 0,
+                               .every = as ? settings_u64(&set, "models_every") : 0 }));
 done:
     settings_clear(&set);
     return st;
@@ -82,6 +84,11 @@ static sefl_status look_at_client(session *s, const char *file)
     s->clients++;
     SEFL_TRY(file_path(path, "%s/receipts", settings_text(&set, "state")));
     SEFL_TRY(verify_receipts(s->v, path, settings_text(&set, "aggregator_key")));
+    if (or_null(settings_text(&set, "models")))
+        SEFL_TRY(file_path(path, "%s", settings_text(&set, "models")));
+    else
+        SEFL_TRY(file_path(path, "%s/models", settings_text(&set, "state")));
+    SEFL_TRY(verify_client_models(s->v, path));
 done:
     settings_clear(&set);
     return st;
@@ -211,7 +218,7 @@ const cli_command cmd_verify = {
              "model follows bit for bit from the model before and the integers that AS released "
              "(as long as it keeps them: setting integers_keep). With both servers' folders it "
              "also compares the two; with clients' folders it looks for the upload of each "
-             "receipt.\n"
+             "receipt, and compares the models that the clients keep.\n"
              "RUN is a folder with aggregator.yml, csp.yml or client.yml, a folder from 'sefl "
              "provision', or the folder of 'sefl demo'. A line that begins with WRONG names the "
              "file and the line. The command needs no key and no network, changes nothing, and "

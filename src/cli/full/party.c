@@ -137,7 +137,20 @@ static sefl_status look_in_run(party_list *l, const char *folder)
     return look(l, path);
 }
 
-/* Finds the newest folder in ./runs. */
+static bool has_parties(const char *run)
+{
+    party_list l = { 0 };
+    const bool has = look_in_run(&l, run) == SEFL_OK && l.n > 0;
+    party_clear(&l);
+    return has;
+}
+
+static bool is_newer(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
+}
+
+/* Finds the newest folder in ./runs that has parties: a simulation has none. */
 static bool newest_run(char out[PATH_MAX])
 {
     struct timespec best = { 0 };
@@ -149,7 +162,7 @@ static bool newest_run(char out[PATH_MAX])
         if (e->d_name[0] == '.' || file_path(path, "runs/%s", e->d_name) != SEFL_OK ||
             stat(path, &s) != 0 || !S_ISDIR(s.st_mode))
             continue;
-        if (!any || s.st_mtim.tv_sec > best.tv_sec)
+        if ((!any || is_newer(&s.st_mtim, &best)) && has_parties(path))
             best = s.st_mtim, any = true, memcpy(out, path, sizeof path);
     }
     if (d)

@@ -9,7 +9,7 @@
  *
  * A folder is that of one party (aggregator.yml, csp.yml or client.yml), one of `sefl provision`
  * (aggregator/, csp/, clients/NAME/) or a run of `sefl demo` or `sefl try` (federation/). NULL: the
- * current folder, or its newest runs/NAME.
+ * current folder, or its newest runs/NAME that has parties.
  * Threads: one owner.   Secrets: none. */
 #ifndef CLI_FULL_PARTY_H
 #define CLI_FULL_PARTY_H

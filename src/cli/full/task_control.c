@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { WAIT_MS = 30000, LOOK_MS = 100 };
+enum { WAIT_MS = 30000, LOOK_MS = 100, SETTLE_MS = 3000 };
 
 /* What the server wrote last. */
 static sefl_status read_status(health_facts *out, const party *p)
@@ -75,8 +75,9 @@ static sefl_status makes_sense(const party *p, const control_order *o)
 {
     health_facts f;
     control_order before;
-    if (control_read(p->state, &before) == SEFL_OK && before.word == CONTROL_END &&
-        memcmp(before.task, o->task, 32) == 0)
+    sefl_status st = control_read(p->state, &before);
+    SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
+    if (st == SEFL_OK && before.word == CONTROL_END && memcmp(before.task, o->task, 32) == 0)
         return o->word == CONTROL_END
                    ? SEFL_OK
                    : sefl_fail(SEFL_ESTATE, "this task was ended: that is final");
@@ -86,13 +87,25 @@ static sefl_status makes_sense(const party *p, const control_order *o)
     return SEFL_OK;
 }
 
-static void say(const control_order *o, const health_facts *f)
+/* was: what the server wrote before the order. */
+static void say_resumed(const health_facts *was, const health_facts *f)
+{
+    if (f->paused)
+        printf("resumed here; still %s\n",
+               strcmp(f->role, "csp") == 0 ? "paused" : "paused by CSP's operator");
+    else if (!was->paused && !was->pausing)
+        printf("it was not paused: round %" PRIu64 " of %" PRIu64 "\n", f->round, f->rounds);
+    else
+        printf("resumed in round %" PRIu64 " of %" PRIu64 "\n", f->round, f->rounds);
+}
+
+static void say(const control_order *o, const health_facts *was, const health_facts *f)
 {
     char why[128];
     if (strcmp(f->phase, "done") == 0)
         printf("the task is over: %s\n", cli_plain(why, sizeof why, f->why));
     else if (o->word == CONTROL_RESUME)
-        printf("resumed in round %" PRIu64 " of %" PRIu64 "\n", f->round, f->rounds);
+        say_resumed(was, f);
     else if (f->paused)
         printf("paused: no round begins until 'sefl task resume'\n");
     else if (strcmp(f->role, "csp") == 0)
@@ -102,16 +115,27 @@ static void say(const control_order *o, const health_facts *f)
                o->word == CONTROL_END ? "is over" : "is paused");
 }
 
+/* A resumed AS asks CSP next, whose operator may have paused the task: waits for the answer. */
+static bool is_settled(const control_order *o, const health_facts *f, uint64_t obeyed_ms)
+{
+    return o->word != CONTROL_RESUME || strcmp(f->phase, "signing") != 0 || f->paused ||
+           obeyed_ms > SETTLE_MS;
+}
+
 /* Waits until the server obeys; it looks for orders about once a second. */
-static sefl_status wait_for(const party *p, const control_order *o)
+static sefl_status wait_for(const party *p, const control_order *o, const health_facts *was)
 {
     const sefl_clock mono = clock_monotonic();
     const uint64_t end = clock_ms(&mono) + WAIT_MS;
+    uint64_t obeyed = 0;
     health_facts f;
     do {
         if (read_status(&f, p) == SEFL_OK) {
-            if (same_task(&f, o->task) && f.control == o->id) {
-                say(o, &f);
+            const bool obeys = same_task(&f, o->task) && f.control == o->id;
+            if (obeys && obeyed == 0)
+                obeyed = clock_ms(&mono);
+            if (obeys && is_settled(o, &f, clock_ms(&mono) - obeyed)) {
+                say(o, was, &f);
                 return SEFL_OK;
             }
             SEFL_NEED(!*f.task || same_task(&f, o->task), SEFL_ESTATE,
@@ -132,6 +156,7 @@ static sefl_status wait_for(const party *p, const control_order *o)
 sefl_status task_control(const char *config, control_word word, bool now, bool yes)
 {
     party p;
+    health_facts was;
     control_order before, o = { .word = word, .now = now };
     const sefl_clock wall = clock_wall();
     SEFL_PASS(party_read(&p, config));
@@ -146,6 +171,8 @@ sefl_status task_control(const char *config, control_word word, bool now, bool y
     o.id = clock_ms(&wall);
     if (control_read(p.state, &before) == SEFL_OK && o.id <= before.id)
         o.id = before.id + 1;
+    if (read_status(&was, &p) != SEFL_OK || !same_task(&was, o.task))
+        was = (health_facts){ .paused = true }; /* not known */
     SEFL_PASS(control_write(p.state, &o));
-    return wait_for(&p, &o);
+    return wait_for(&p, &o, &was);
 }

@@ -89,7 +89,10 @@ export function problems(st, now) {
         out.push([
             'weak',
             `Round ${st.last.round} was skipped.`,
-            'Too few updates arrived. Ten skipped rounds in a row end the task.',
+            st.last.dropped_by_operator
+                ? 'The operator dropped it. Nothing of it was revealed.'
+                : 'No sum was revealed, in most cases because too few updates arrived. ' +
+                  'Ten such rounds in a row end the task.',
         ]);
     const { arrived, need, opened_at: from, deadline_at: until } = st.round || {};
     if (
@@ -239,6 +242,7 @@ export function missingTile(st, people, counts = {}, expected) {
     const parts = missingFrom(l, counts, expected);
     if (!parts.length)
         return st.task?.hidden_sampling ? ['', 'Not shown', 'This task hides who takes part.'] : null;
+    if (l.dropped_by_operator) return ['', 'Not counted', `The operator dropped round ${l.round}.`];
     const all = total(parts);
     if (!all)
         return l.skipped

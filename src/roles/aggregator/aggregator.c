@@ -159,6 +159,7 @@ static void report(void *ctx, const rounds_report *r)
         log_error(a->o.log, "metrics.jsonl not written", lf_str("why", sefl_last_error()));
     pthread_mutex_lock(&a->lock);
     a->last = *r;
+    a->measured = r->has_perplexity ? *r : a->measured;
     pthread_mutex_unlock(&a->lock);
     turnout_close(a->turnout, r->round);
     if (a->o.round)
@@ -303,16 +304,17 @@ static sefl_status open_store(aggregator *a)
     const aggregator_settings *c = a->o.settings;
     SEFL_PASS(journal_open(&a->journal, c->state, "aggregator", a->task.id));
     SEFL_PASS(account_disk_open(&a->account, a->journal, c->ledger, &a->task));
-    SEFL_PASS(audit_log_open(
-        &a->audit, &(audit_log_config){
-                       .folder = c->state, .key = a->key, .clock = &a->wall, .log = a->o.log }));
-    audit_started(a->audit, "aggregator", &a->task);
+    SEFL_PASS(audit_log_open(&a->audit, &(audit_log_config){ .folder = c->state,
+                                                             .key = a->key,
+                                                             .clock = &a->wall,
+                                                             .log = a->o.log,
+                                                             .journal = a->journal }));
     a->disk = (as_disk){ .j = a->journal, .coins = &a->coins };
     a->audited = (audit_as){
         .inner = as_disk_store(&a->disk), .log = a->audit, .account = a->account, .task = &a->task
     };
     a->store = audit_as_store(&a->audited);
-    return audit_log_sync(a->audit);
+    return audit_started(a->audit, "aggregator", &a->task);
 }
 
 static sefl_status make_lanes(aggregator *a)
@@ -486,7 +488,7 @@ void agg_task_end(aggregator *a)
     a->has_task = false;
     a->withdrawn = false;
     a->waiting = (waiting){ 0 };
-    a->last = (rounds_report){ 0 };
+    a->last = a->measured = (rounds_report){ 0 };
     control_forget(&a->control);
     pthread_mutex_unlock(&a->task_lock);
 }

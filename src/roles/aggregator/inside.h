@@ -62,10 +62,11 @@ struct aggregator {
     int listener;      /* each server gets a copy */
     uint16_t port;
 
-    control control;    /* the server's watcher has it while there is a server */
-    rounds_report last; /* the latest round since the task began; round 0: none */
+    control control;        /* the server's watcher has it while there is a server */
+    rounds_report last;     /* the latest round since the task began; round 0: none */
+    rounds_report measured; /* the latest one with a perplexity */
 
-    pthread_mutex_t lock; /* id, stream, last, and the next four, which agg_page.c uses */
+    pthread_mutex_t lock; /* id, stream, last, measured, and the next four, which agg_page.c uses */
     uint64_t link_since;  /* when the link went up or down, seconds since 1970; 0: never up */
     char link_error[160]; /* why the last dial failed; "": it did not */
     bool counts_hidden;   /* a task of this process hides how many take part: so does /metrics */

@@ -40,6 +40,7 @@ static run_line line_of(const rounds_report *r)
     run_line l = run_line_of(r->round);
     l.skipped = r->skipped;
     l.blocked = r->blocked;
+    l.dropped_by_operator = r->dropped;
     l.seconds = r->seconds;
     l.time = metrics_time();
     if (r->has_clients) {

@@ -34,9 +34,10 @@ static sefl_status write_health(aggregator *a, sefl_buf *body, unsigned *status)
     health_news n = agg_health(a);
     waiting_view v;
     pthread_mutex_lock(&a->lock);
-    const rounds_report last = a->last;
+    const rounds_report last = a->last, measured = a->measured;
     pthread_mutex_unlock(&a->lock);
     n.last = &last;
+    n.measured = &measured;
     if (a->rounds && rounds_waiting(a->rounds, &v))
         n.open = &v;
     return health_write(body, status, &n);

@@ -25,7 +25,12 @@
 #define TEXT(x) WORD(x)
 #define VERSION TEXT(SEFL_VERSION_MAJOR) "." TEXT(SEFL_VERSION_MINOR) "." TEXT(SEFL_VERSION_PATCH)
 
-enum { WRITE_AT = 1 << 20 }; /* bytes in memory from which audit_add writes them, without a sync */
+enum {
+    WRITE_AT = 1 << 20, /* bytes in memory from which audit_add writes them, without a sync */
+    SEEN_PLACES = 1 << 16,
+    POINT_BYTES = 8 + SHA256_BYTES + 8 /* what the journal keeps: n, hash, where its line ends */
+};
+static const char point_name[] = "audit checkpoint"; /* the fact in the journal */
 
 struct audit_log {
     audit_log_config c;
@@ -39,7 +44,11 @@ struct audit_log {
     bool unsynced;
     sefl_status failed; /* an entry is missing: nothing more is written */
     sefl_buf lines;
-    uint64_t second, refused, more; /* entries about refusals in this second; those left out */
+    uint64_t second, refused; /* entries about refusals in this second */
+    /* since the last checkpoint: */
+    uint64_t more;            /* refusals without an entry */
+    uint64_t *seen;           /* hash set of the refusals with one; 0 is an empty place */
+    size_t n_seen, n_strange; /* n_strange: of no client */
 };
 
 /* ---- entries --------------------------------------------------------------------------------- */
@@ -108,15 +117,57 @@ static void add(audit_log *a, const char *kind, const log_field *fields)
         log_error(a->c.log, "audit log not written", lf_str("why", sefl_last_error()));
 }
 
-/* With the lock: counts the refusals that an earlier second left out. */
+/* With the lock, before a checkpoint: counts the refusals without an entry and begins again. */
 static void add_more(audit_log *a)
 {
-    const uint64_t now = clock_ms(a->c.clock) / 1000;
-    if (now == a->second)
-        return;
     if (a->more > 0)
         add(a, "more_refused", LOG_FIELDS(lf_u64("count", a->more)));
-    a->second = now, a->refused = a->more = 0;
+    if (a->n_seen > 0)
+        memset(a->seen, 0, SEEN_PLACES * sizeof *a->seen);
+    a->more = a->n_seen = a->n_strange = 0;
+}
+
+/* With the lock: finds the place of these fields in the set. NULL: they have an entry already, or
+ * the set is full. */
+static uint64_t *place_of(audit_log *a, const log_field *fields, uint64_t *mark)
+{
+    uint8_t hash[SHA256_BYTES];
+    sefl_buf b = { 0 };
+    json j = json_into(&b);
+    json_open(&j, '{');
+    log_fields_json(&j, fields);
+    json_close(&j, '}');
+    const bool good = json_end(&j) == SEFL_OK;
+    sha256_of(hash, buf_span(&b));
+    buf_clear(&b);
+    *mark = load_u64(hash) | 1;
+    if (!good || a->n_seen >= SEEN_PLACES / 2 ||
+        (!a->seen && sefl_new(&a->seen, SEEN_PLACES, sizeof *a->seen) != SEFL_OK))
+        return NULL;
+    size_t at = load_u64(hash + 8) % SEEN_PLACES;
+    while (a->seen[at] != 0 && a->seen[at] != *mark)
+        at = (at + 1) % SEEN_PLACES;
+    return a->seen[at] == 0 ? &a->seen[at] : NULL;
+}
+
+/* With the lock: true if this refusal gets an entry. */
+static bool may_tell(audit_log *a, const log_field *fields)
+{
+    const uint64_t now = clock_ms(a->c.clock) / 1000;
+    uint64_t mark, *place;
+    bool client = false;
+    for (const log_field *f = fields; f->key; f++)
+        client = client || strcmp(f->key, "client") == 0;
+    if (now != a->second)
+        a->second = now, a->refused = 0;
+    if (a->refused >= AUDIT_REFUSED_PER_S || (!client && a->n_strange >= AUDIT_REFUSED_STRANGE) ||
+        !(place = place_of(a, fields, &mark)))
+        return false;
+    *place = mark;
+    a->n_seen++;
+    a->n_strange += !client;
+    a->refused++;
+    return true;
 }
 
 void audit_log_add(audit_log *a, const char *kind, const log_field *fields)
@@ -133,20 +184,16 @@ void audit_log_refused(audit_log *a, const log_field *fields)
     if (!a)
         return;
     pthread_mutex_lock(&a->lock);
-    add_more(a);
-    if (a->refused < AUDIT_REFUSED_PER_S) {
-        a->refused++;
+    if (may_tell(a, fields))
         add(a, "refused", fields);
-    } else {
+    else
         a->more++;
-    }
     pthread_mutex_unlock(&a->lock);
 }
 
 /* With the lock. */
 static sefl_status sync_lines(audit_log *a)
 {
-    add_more(a);
     SEFL_PASS(write_lines(a));
     if (a->unsynced)
         SEFL_PASS(file_sync(a->fd, a->path));
@@ -171,10 +218,11 @@ void audit_log_tick(audit_log *a)
     log_error(a->c.log, "audit log not written", lf_str("why", sefl_last_error()));
 }
 
-void audit_started(audit_log *a, const char *role, const task *t)
+sefl_status audit_started(audit_log *a, const char *role, const task *t)
 {
     audit_add(a, "started", lf_str("role", role), lf_key("task", t->id), lf_str("name", t->name),
               lf_str("version", VERSION));
+    return audit_log_sign(a);
 }
 
 void audit_end(audit_log *a)
@@ -193,13 +241,14 @@ void audit_signed_bytes(uint8_t out[AUDIT_SIGNED_BYTES], uint64_t n, const uint8
     memcpy(out + 8, hash, 32);
 }
 
-/* With the lock: the checkpoint is the only line in memory. */
-static sefl_status sign(audit_log *a)
+/* With the lock: the checkpoint is the only line in memory. point: what the journal keeps of it. */
+static sefl_status sign(audit_log *a, uint8_t point[POINT_BYTES], bool *made)
 {
     sefl_status st = SEFL_OK;
     uint8_t bytes[AUDIT_SIGNED_BYTES], sig[SIGN_BYTES];
     char hex[HEX_CHARS(SIGN_BYTES)];
     sefl_buf line = { 0 };
+    add_more(a);
     SEFL_TRY(sync_lines(a));
     if (a->is_signed || a->n == 0)
         goto done;
@@ -210,6 +259,9 @@ static sefl_status sign(audit_log *a)
     SEFL_TRY(wr_raw(&line, a->lines.p, a->lines.n));
     SEFL_TRY(sync_lines(a));
     SEFL_TRY(file_write_atomic(a->head, buf_span(&line), 0600));
+    audit_signed_bytes(point, a->n, a->hash);
+    store_u64(point + AUDIT_SIGNED_BYTES, a->size);
+    *made = true;
 done:
     buf_clear(&line);
     return st;
@@ -217,11 +269,15 @@ done:
 
 sefl_status audit_log_sign(audit_log *a)
 {
+    uint8_t point[POINT_BYTES];
+    bool made = false;
     if (!a)
         return SEFL_OK;
     pthread_mutex_lock(&a->lock);
-    sefl_status st = sign(a);
+    sefl_status st = sign(a, point, &made);
     pthread_mutex_unlock(&a->lock);
+    if (st == SEFL_OK && made && a->c.journal)
+        st = journal_lasting_put(a->c.journal, point_name, span_of(point, sizeof point));
     return st;
 }
 
@@ -267,6 +323,10 @@ done:
     return st;
 }
 
+#define NEW_LOG                                                                                \
+    "put the newest log and its audit.head in place; if they are lost, move both files away: " \
+    "the server begins a new log, which says so"
+
 /* The log must reach the last checkpoint. */
 static sefl_status check_head(const audit_log *a)
 {
@@ -278,11 +338,74 @@ static sefl_status check_head(const audit_log *a)
     SEFL_TRY(file_read(&b, a->head, AUDIT_LINE_MAX));
     SEFL_TRY(sefl_at(audit_entry_read(&e, span_of(b.p, b.n > 0 ? b.n - 1 : 0)), "%s", a->head));
     SEFL_CHECK(a->n >= e.n, SEFL_ESTATE,
-               "%s ends with entry %" PRIu64 ", but %s is entry %" PRIu64 " of it: put the newest "
-               "log in place; if it is lost, move both files away, and the server begins a new log",
+               "%s ends with entry %" PRIu64 ", but %s is entry %" PRIu64 " of it: " NEW_LOG,
                a->path, a->n, a->head, e.n);
 done:
     audit_entry_clear(&e);
+    buf_clear(&b);
+    return st;
+}
+
+/* The line that the journal names must be in the log, at its place and with its hash. */
+static sefl_status find_point(const audit_log *a, const uint8_t *point)
+{
+    sefl_status st = SEFL_OK;
+    audit_entry e = { 0 };
+    uint8_t *tail = NULL;
+    size_t got = 0, from;
+    const uint64_t n = load_u64(point), end = load_u64(point + AUDIT_SIGNED_BYTES);
+    const uint64_t at = end > AUDIT_LINE_MAX ? end - AUDIT_LINE_MAX : 0;
+    bool found = false;
+    SEFL_TRY(sefl_new(&tail, AUDIT_LINE_MAX, 1));
+    if (end > 0 && end <= a->size)
+        SEFL_TRY(file_read_at(a->fd, a->path, at, tail, (size_t)(end - at), &got));
+    if (got > 0 && got == end - at && tail[got - 1] == '\n') {
+        for (from = got - 1; from > 0 && tail[from - 1] != '\n';)
+            from--;
+        found = audit_entry_read(&e, span_of(tail + from, got - 1 - from)) == SEFL_OK && e.n == n &&
+                memcmp(e.hash, point + 8, SHA256_BYTES) == 0;
+    }
+    SEFL_CHECK(found, SEFL_ESTATE,
+               "%s is not the log that this server signed: it lacks the checkpoint %" PRIu64
+               " that the journal names: " NEW_LOG,
+               a->path, n);
+done:
+    audit_entry_clear(&e);
+    sefl_free(tail);
+    return st;
+}
+
+/* The journal names the last checkpoint: a log that somebody wrote anew does not contain it. */
+static sefl_status check_journal(audit_log *a)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    journal_round last;
+    const bool empty = a->n == 0 && !file_exists(a->head);
+    if (!a->c.journal)
+        goto done;
+    st = journal_lasting_get(a->c.journal, point_name, &b);
+    if (st == SEFL_ENOTFOUND) { /* the first checkpoint precedes the first round */
+        st = journal_round_last(a->c.journal, &last);
+        const bool rounds = st == SEFL_OK;
+        SEFL_TRY(st == SEFL_ENOTFOUND ? SEFL_OK : st);
+        SEFL_CHECK(!rounds || empty, SEFL_ESTATE,
+                   "the journal has rounds and names no checkpoint of %s: " NEW_LOG, a->path);
+        if (rounds)
+            add(a, "log_lost", LOG_FIELDS(lf_u64("checkpoint", 0)));
+        goto done;
+    }
+    SEFL_TRY(st);
+    SEFL_CHECK(b.n == POINT_BYTES, SEFL_EPROTO, "journal: a checkpoint of %zu bytes", b.n);
+    if (empty) {
+        log_error(a->c.log, "audit log lost: a new one begins", lf_str("file", a->path));
+        add(a, "log_lost",
+            LOG_FIELDS(lf_u64("checkpoint", load_u64(b.p)), lf_key("head", b.p + 8)));
+        goto done;
+    }
+    SEFL_TRY(find_point(a, b.p));
+    SEFL_CHECK(file_exists(a->head), SEFL_ESTATE, "%s is missing: " NEW_LOG, a->head);
+done:
     buf_clear(&b);
     return st;
 }
@@ -302,6 +425,7 @@ sefl_status audit_log_open(audit_log **out, const audit_log_config *c)
     SEFL_TRY(file_sync_parent(a->path));
     SEFL_TRY(read_tail(a));
     SEFL_TRY(check_head(a));
+    SEFL_TRY(check_journal(a));
     SEFL_HAND_OVER(out, a, audit_log_close);
 }
 
@@ -315,6 +439,7 @@ void audit_log_close(audit_log *a)
         close(a->fd);
     }
     buf_clear(&a->lines);
+    sefl_free(a->seen);
     pthread_mutex_destroy(&a->lock);
     sefl_free(a);
 }

@@ -11,29 +11,38 @@
  * before (zeros in the first line). So a changed, missing, added or moved line breaks the chain at
  * that line. A checkpoint is an entry with the server's signature (SIGN_AUDIT) on the number n
  * (u64) and the hash (32) of the entry before it. The file audit.head beside the log is a copy of
- * the last checkpoint, so that `sefl verify` notices if the end of the log is cut off.
+ * the last checkpoint, so that `sefl verify` notices if the end of the log is cut off. The journal
+ * keeps the last checkpoint too: its number, its hash and where its line ends. A log that somebody
+ * wrote anew does not contain that line, so the server does not continue it. There is a checkpoint
+ * after each start and after each round.
  *
  * An entry contains numbers, names and public hashes, never a secret and nothing about the content
- * of an update. docs/PROTOCOL.md, "The audit log", lists the kinds. Refusals are limited:
- * audit_refused writes at most AUDIT_REFUSED_PER_S a second, and one entry counts the rest.
+ * of an update. docs/PROTOCOL.md, "The audit log", lists the kinds. Refusals are limited, so that
+ * nobody can fill the disk or crowd out others: between two checkpoints equal refusals (the same
+ * client, reason and round) get one entry, those of no client AUDIT_REFUSED_STRANGE entries, and
+ * all together at most AUDIT_REFUSED_PER_S a second. The entry more_refused counts the rest before
+ * the next checkpoint.
  *
  * Durability. audit_add only appends to memory. The stores of both servers (audit_stores.h) sync
  * the log before they make the next fact durable, and the roles sync it once a second. Each step of
  * a round that a crash interrupts is repeated after the restart, and so is its entry: the same
  * entry may occur twice, with an entry "started" between the two. audit_log_open removes an
- * incomplete last line. It refuses a log that ends before audit.head, or whose last line was
- * changed (SEFL_ESTATE, SEFL_EPROTO), and one that another process uses (SEFL_ESTATE).
+ * incomplete last line. It refuses a log that ends before audit.head, that lacks audit.head or the
+ * journal's checkpoint (SEFL_ESTATE), or whose last line was changed (SEFL_EPROTO), and one that
+ * another process uses (SEFL_ESTATE). If log and audit.head are both missing, though the journal
+ * names a checkpoint, a new log begins with the entry log_lost.
  * Threads: any.   Secrets: the signing key, which it borrows. */
 #ifndef ROLES_AUDIT_AUDIT_LOG_H
 #define ROLES_AUDIT_AUDIT_LOG_H
 
 #include "base/log.h"
 #include "crypto/sign.h"
+#include "store/journal/journal.h"
 
 #define AUDIT_LOG_NAME  "audit.jsonl"
 #define AUDIT_HEAD_NAME "audit.head"
 
-enum { AUDIT_REFUSED_PER_S = 100, AUDIT_SIGNED_BYTES = 40 };
+enum { AUDIT_REFUSED_PER_S = 20, AUDIT_REFUSED_STRANGE = 16, AUDIT_SIGNED_BYTES = 40 };
 
 typedef struct audit_log audit_log;
 
@@ -42,6 +51,7 @@ typedef struct audit_log_config {
     const sign_key *key;     /* signs checkpoints */
     const sefl_clock *clock; /* wall clock */
     sefl_log *log;
+    journal *journal; /* NULL: none keeps the last checkpoint */
 } audit_log_config;
 
 /* Continues the log in this folder, or begins one. What the config borrows must outlive it. */
@@ -52,7 +62,7 @@ void audit_log_close(audit_log *a);
 /* Adds an entry. If there is no memory for it, the next sync fails. Nothing if a is NULL. */
 void audit_log_add(audit_log *a, const char *kind, const log_field *fields);
 #define audit_add(a, kind, ...) audit_log_add((a), (kind), LOG_FIELDS(__VA_ARGS__))
-/* Adds an entry of the kind "refused", within the limit. */
+/* Adds an entry of the kind "refused", within the limits. */
 void audit_log_refused(audit_log *a, const log_field *fields);
 #define audit_refused(a, ...) audit_log_refused((a), LOG_FIELDS(__VA_ARGS__))
 
@@ -64,10 +74,10 @@ void audit_log_tick(audit_log *a);
 /* Adds a checkpoint, unless the last entry is one; then syncs and writes audit.head. */
 sefl_status audit_log_sign(audit_log *a) SEFL_MUST_CHECK;
 
-/* The first entry of a server that begins or continues a task; and the last one, with a checkpoint:
- * audit_end closes the log, and logs a failure. audit_end allows NULL. */
+/* The first entry of a server that begins or continues a task; and the last one; each with a
+ * checkpoint. audit_end closes the log, and logs a failure. audit_end allows NULL. */
 struct task;
-void audit_started(audit_log *a, const char *role, const struct task *t);
+sefl_status audit_started(audit_log *a, const char *role, const struct task *t) SEFL_MUST_CHECK;
 void audit_end(audit_log *a);
 
 /* Writes the bytes that a checkpoint signs. */

@@ -16,7 +16,9 @@
  *     ledger        its chain; each charge in the log is in it, and each charge of the log's tasks
  *                   in it is in the log
  *     models/       each model and each file of integers has the hash in the log, and each model
- *                   follows from the one before and the integers by AS's own step (step.h)
+ *                   follows from the one before and the integers by AS's own step (step.h); the
+ *                   latest two, which AS never deletes, are there. A client's models have the hash
+ *                   in AS's log
  *     receipts      AS's signature; AS's log has the upload
  * and, with both servers' files, that their logs have the same headers, charges, sets and reveals.
  *
@@ -31,6 +33,7 @@
 #include "base/status.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 typedef enum verify_verdict { VERIFY_OK, VERIFY_NOTE, VERIFY_WRONG } verify_verdict;
 typedef enum verify_role { VERIFY_AGGREGATOR, VERIFY_CSP } verify_role;
@@ -50,6 +53,7 @@ typedef struct verify_files {
     const char *state, *ledger;
     const char *task, *tasks;  /* one of them, or neither */
     const char *init, *models; /* AS only */
+    uint64_t keep, every;      /* AS only: its settings models_keep and models_every */
 } verify_files;
 
 sefl_status verify_new(verify **out, const verify_config *c) SEFL_MUST_CHECK;
@@ -59,6 +63,9 @@ void verify_free(verify *v);
 sefl_status verify_trust(verify *v, const char *task) SEFL_MUST_CHECK;
 /* Checks a client's receipts; pub is the file of AS's key. Call it before verify_server. */
 sefl_status verify_receipts(verify *v, const char *path, const char *pub) SEFL_MUST_CHECK;
+/* Compares the models that a client keeps (roles/client/models.h) with AS's log. Call it before
+ * verify_finish. */
+sefl_status verify_client_models(verify *v, const char *folder) SEFL_MUST_CHECK;
 sefl_status verify_server(verify *v, const verify_files *f) SEFL_MUST_CHECK;
 sefl_status verify_finish(verify *v) SEFL_MUST_CHECK;
 

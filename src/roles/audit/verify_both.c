@@ -14,6 +14,23 @@ bool verify_has_task(const verify_log *l, const uint8_t id[TASK_ID])
     return false;
 }
 
+uint64_t verify_last_round(const verify_log *l, const uint8_t id[TASK_ID])
+{
+    uint64_t last = 0;
+    for (size_t i = 0; i < l->n; i++)
+        if (memcmp(l->rounds[i].task, id, TASK_ID) == 0)
+            last = l->rounds[i].round;
+    return last;
+}
+
+bool verify_serves(const verify *v, const verify_log *l, const uint8_t id[TASK_ID])
+{
+    for (size_t i = 0; i < l->n_served; i++)
+        if (memcmp(l->served[i].id, id, TASK_ID) == 0)
+            return true;
+    return verify_find_task(v, id, l->role) != NULL;
+}
+
 /* Each charge in the log must be a record of the ledger. */
 static void charges_of_log(verify *v, const verify_log *l, const ledger *b, const char *path)
 {
@@ -34,19 +51,22 @@ static void charges_of_log(verify *v, const verify_log *l, const ledger *b, cons
     }
 }
 
-/* Each charge of a task of the log must be in the log, except one whose entry the server could not
- * write any more. */
+/* Each charge of a task that the server serves must be in the log, except one whose entry the
+ * server could not write any more. */
 static void charges_of_ledger(verify *v, const verify_log *l, const ledger *b, const char *path)
 {
     uint64_t rounds = 0, last = 0;
     const ledger_terms *t;
     for (size_t i = 0; (t = ledger_task(b, i, &rounds)) != NULL; i++) {
-        if (!verify_has_task(l, t->task))
+        if (!verify_serves(v, l, t->task)) {
+            if (rounds > 0)
+                verify_say(v, VERIFY_NOTE, path,
+                           "%" PRIu64 " rounds are charged of a task that neither the log nor "
+                           "this folder names: not compared",
+                           rounds);
             continue;
-        last = 0;
-        for (size_t k = 0; k < l->n; k++)
-            if (memcmp(l->rounds[k].task, t->task, TASK_ID) == 0)
-                last = l->rounds[k].round;
+        }
+        last = verify_last_round(l, t->task);
         for (uint64_t round = 1, found = 0; found < rounds && round < UINT32_MAX; round++) {
             if (!ledger_has(b, t->task, round))
                 continue;
@@ -126,12 +146,6 @@ static void find_missing(verify *v, const verify_log *of, const verify_log *in)
         const verify_round *other = verify_find_round(in, r->task, r->round, &hint);
         if (r->revealed == 0 || (other && (other->revealed > 0 || other->ended > 0)))
             continue;
-        if (!verify_has_task(in, r->task)) {
-            if (i == 0 || memcmp(of->rounds[i - 1].task, r->task, TASK_ID) != 0)
-                verify_say(v, VERIFY_NOTE, in->path,
-                           "it has no entry about the task of %s line %" PRIu64, of->path, line);
-            continue;
-        }
         if (i + 1 == of->n)
             verify_say(v, VERIFY_NOTE, in->path,
                        "round %" PRIu64 " is not revealed yet; it is in the other server's log",

@@ -14,6 +14,7 @@ typedef struct verify_task {
     task t;
     char init[PATH_MAX], models[PATH_MAX]; /* AS: its files; "" otherwise */
     verify_role role;                      /* whose files these are */
+    uint64_t keep, every;                  /* AS: which models the settings keep */
 } verify_task;
 
 /* What a log says about a round. A line number is 0 if there is no such entry. */
@@ -35,12 +36,18 @@ typedef struct verify_round {
     bool has_integers, has_optimiser;
 } verify_round;
 
+typedef struct verify_served {
+    uint8_t id[TASK_ID];
+} verify_served;
+
 typedef struct verify_log {
     verify_role role;
     char path[PATH_MAX], head[PATH_MAX];
     bool there, broken; /* the log was read; its chain is wrong */
     verify_round *rounds;
     size_t n, room;
+    verify_served *served; /* the tasks of the entries "started" */
+    size_t n_served, room_served;
     uint64_t lines, checkpoints, uploads, refusals, after; /* after the last checkpoint */
 
     /* while it is read */
@@ -55,6 +62,9 @@ typedef struct verify_log {
     uint64_t latest_round;
     bool has_latest;
     uint64_t line; /* the present one */
+    bool acted;    /* there was an entry other than those of a start */
+    /* the line after which a checkpoint must follow (0: none), and its round (0: a start) */
+    uint64_t owed, owed_round;
 } verify_log;
 
 typedef struct verify_receipt {
@@ -78,6 +88,8 @@ struct verify {
     size_t n_receipts, room_receipts;
     char **receipt_files;
     size_t n_files, room_files;
+    char **client_models; /* folders */
+    size_t n_clients, room_clients;
 };
 
 void verify_say(verify *v, verify_verdict verdict, const char *what, const char *fmt, ...)
@@ -99,8 +111,12 @@ verify_receipt *verify_find_receipt(const verify *v, const uint8_t id[TASK_ID], 
 sefl_status verify_read_log(verify *v, verify_log *l) SEFL_MUST_CHECK;
 /* Compares the models of AS with its log (verify_models.c). */
 sefl_status verify_models(verify *v, const verify_log *l, const verify_task *t) SEFL_MUST_CHECK;
-/* True if the log has a round of this task. */
+void verify_kept_models(verify *v);
+/* True if the log has a round of this task; its last round (0: none). */
 bool verify_has_task(const verify_log *l, const uint8_t id[TASK_ID]);
+uint64_t verify_last_round(const verify_log *l, const uint8_t id[TASK_ID]);
+/* True if the server serves this task: its log or its folder names it. */
+bool verify_serves(const verify *v, const verify_log *l, const uint8_t id[TASK_ID]);
 /* Compares a ledger with a log; and the logs of both servers (verify_both.c). */
 sefl_status verify_ledger(verify *v, const verify_log *l, const char *path) SEFL_MUST_CHECK;
 void verify_both(verify *v);

@@ -67,6 +67,35 @@ static bool get_envelope(const reading *x, const char *key, sefl_buf *bytes, env
 
 /* ---- the kinds ------------------------------------------------------------------------------- */
 
+/* Signatures are checked with v->keys: those of --task, of the log's first task that is known, or
+ * else of any task in the folder. So an entry that names an unknown task switches off no check. */
+static void need_keys(const reading *x)
+{
+    verify *v = x->v;
+    if (v->has_keys)
+        return;
+    if (x->l->task)
+        verify_keys(v, &x->l->task->t);
+    else if (v->n_tasks > 0)
+        verify_keys(v, &v->tasks[0].t);
+    else
+        wrong(x, "no task is known, so nobody's signature can be checked: pass --task");
+}
+
+/* The log names the task: its rounds and charges must be in it. */
+static void serve(const reading *x, const uint8_t id[TASK_ID])
+{
+    verify_log *l = x->l;
+    for (size_t i = 0; i < l->n_served; i++)
+        if (memcmp(l->served[i].id, id, TASK_ID) == 0)
+            return;
+    if (sefl_room(&l->served, &l->room_served, l->n_served + 1, sizeof *l->served) != SEFL_OK) {
+        verify_failed(x->v, l->path);
+        return;
+    }
+    memcpy(l->served[l->n_served++].id, id, TASK_ID);
+}
+
 static void on_started(const reading *x)
 {
     verify_log *l = x->l;
@@ -76,6 +105,8 @@ static void on_started(const reading *x)
         return;
     }
     l->restarted = true;
+    l->owed = l->line, l->owed_round = 0;
+    serve(x, id);
     if (l->has_id && memcmp(id, l->id, sizeof id) == 0)
         return;
     memcpy(l->id, id, sizeof id);
@@ -84,15 +115,14 @@ static void on_started(const reading *x)
     l->latest_round = 0;
     l->set_n = 0, l->set_round = 0;
     l->task = verify_find_task(x->v, id, l->role);
+    need_keys(x);
     if (!l->task) {
         verify_say(x->v, VERIFY_NOTE, l->path,
                    "line %" PRIu64 ": the task that begins here is not in this folder, so its "
-                   "signatures and models are not checked (--task)",
+                   "models are not checked (--task)",
                    l->line);
         return;
     }
-    if (!x->v->has_keys)
-        verify_keys(x->v, &l->task->t);
     if (memcmp(&x->v->keys, &l->task->t.servers, sizeof x->v->keys) != 0)
         wrong(x, "its task names other servers' keys than the task before it, or than --task");
     l->has_latest = true;
@@ -104,20 +134,44 @@ static void on_started(const reading *x)
         }
 }
 
+/* The server found neither the log nor audit.head when it started. */
+static void on_lost(const reading *x)
+{
+    uint64_t n = 0;
+    (void)audit_number(x->e, "checkpoint", &n);
+    wrong(x, "the log before it is lost, up to checkpoint %" PRIu64, n);
+}
+
+/* The server signs its log after each start and each round, before the next round's entries. */
+static void need_checkpoint(const reading *x)
+{
+    verify_log *l = x->l;
+    if (l->owed == 0 || (l->owed_round > 0 && l->owed_round == x->r->round) ||
+        strcmp(x->e->kind, "resumed") == 0)
+        return;
+    wrong(x, "the checkpoint is missing that follows line %" PRIu64, l->owed);
+    l->owed = 0;
+}
+
+static void end_round(const reading *x)
+{
+    x->r->ended = x->l->owed = x->l->line;
+    x->l->owed_round = x->r->round;
+}
+
 static void on_opened(const reading *x)
 {
     sefl_buf b = { 0 };
     envelope env = { 0 };
     round_header h;
     uint8_t hash[SHA256_BYTES];
-    const verify_task *t = x->l->task;
     bool as = x->l->role == VERIFY_AGGREGATOR;
     if (as ? !get_envelope(x, "header", &b, &env) : audit_bytes(x->e, "header", &b) != SEFL_OK)
         goto done;
     sefl_span content = as ? env.content : buf_span(&b); /* CSP's signature is in AS's log */
     if (round_header_read(&h, content) != SEFL_OK)
         wrong(x, "%s", sefl_last_error());
-    else if (as && t && envelope_check(&env, SIGN_HEADER, &t->t.servers) != SEFL_OK)
+    else if (as && envelope_check(&env, SIGN_HEADER, &x->v->keys) != SEFL_OK)
         wrong(x, "%s", sefl_last_error());
     else if (h.round != x->r->round || memcmp(h.task, x->l->id, TASK_ID) != 0)
         wrong(x, "the header is of another round or task");
@@ -234,11 +288,10 @@ static void on_counted(const reading *x)
     sefl_buf b = { 0 };
     envelope env;
     counted_statement s;
-    const verify_task *t = x->l->task;
     if (!get_envelope(x, "statement", &b, &env))
         goto done;
     if (counted_statement_read(&s, env.content) != SEFL_OK ||
-        (t && envelope_check_one(&env, SIGN_COUNTED, SIGNER_CSP, t->t.servers.csp) != SEFL_OK))
+        envelope_check_one(&env, SIGN_COUNTED, SIGNER_CSP, x->v->keys.csp) != SEFL_OK)
         wrong(x, "%s", sefl_last_error());
     else if (s.round != x->r->round || memcmp(s.task, x->l->id, TASK_ID) != 0)
         wrong(x, "the statement is about another round or task");
@@ -255,7 +308,6 @@ static void on_revealed(const reading *x)
     sefl_buf b = { 0 };
     envelope env;
     round_statement s;
-    const verify_task *t = x->l->task;
     if (x->r->charged == 0)
         wrong(x, "round %" PRIu64 " was revealed and not charged", x->r->round);
     if (x->l->role == VERIFY_AGGREGATOR) {
@@ -265,7 +317,7 @@ static void on_revealed(const reading *x)
     if (!get_envelope(x, "statement", &b, &env))
         goto done;
     if (round_statement_read(&s, env.content) != SEFL_OK ||
-        (t && envelope_check_one(&env, SIGN_STATEMENT, SIGNER_AS, t->t.servers.as) != SEFL_OK))
+        envelope_check_one(&env, SIGN_STATEMENT, SIGNER_AS, x->v->keys.as) != SEFL_OK)
         wrong(x, "%s", sefl_last_error());
     else if (s.round != x->r->round || memcmp(s.task, x->l->id, TASK_ID) != 0)
         wrong(x, "the statement is about another round or task");
@@ -274,7 +326,8 @@ static void on_revealed(const reading *x)
     else if (must_repeat(x, x->r->revealed, same_hash(s.set, x->r->set)))
         link_plain_id(x->r->id, s.attempt, s.set);
     memcpy(x->r->set, s.set, sizeof s.set);
-    x->r->revealed = x->r->ended = x->l->line;
+    x->r->revealed = x->l->line;
+    end_round(x);
 done:
     buf_clear(&b);
 }
@@ -295,7 +348,8 @@ static void on_released(const reading *x)
     if (!same_hash(from, r->model))
         wrong(x, "it continues another model than the one that the round began with");
     if (must_repeat(x, r->released, same_hash(made, r->made)))
-        r->released = r->ended = l->line;
+        r->released = l->line;
+    end_round(x);
     memcpy(r->made, made, sizeof made);
     r->from = from_round;
     r->has_integers = audit_hash(x->e, "integers", r->integers);
@@ -310,7 +364,7 @@ static void on_ended(const reading *x)
         unite_set(x);
         x->l->uploads += x->l->set_n;
     }
-    x->r->ended = x->l->line;
+    end_round(x);
     x->r->skipped = strcmp(x->e->kind, "skipped") == 0;
     if (!x->r->skipped && x->r->charged == 0) /* blocked */
         wrong(x, "round %" PRIu64 " was blocked and not charged", x->r->round);
@@ -329,16 +383,17 @@ static void on_checkpoint(const reading *x)
 {
     sefl_buf sig = { 0 };
     uint8_t bytes[AUDIT_SIGNED_BYTES];
-    const verify_task *t = x->l->task;
+    const pinned *k = &x->v->keys;
     audit_signed_bytes(bytes, x->e->n - 1, x->e->prev);
     x->l->checkpoints++;
     x->l->after = 0;
     if (audit_bytes(x->e, "signature", &sig) != SEFL_OK || sig.n != SIGN_BYTES)
         wrong(x, "it has no signature");
-    else if (t &&
-             sign_check(sig.p, x->l->role == VERIFY_AGGREGATOR ? t->t.servers.as : t->t.servers.csp,
-                        SIGN_AUDIT, span_of(bytes, sizeof bytes)) != SEFL_OK)
+    else if (sign_check(sig.p, x->l->role == VERIFY_AGGREGATOR ? k->as : k->csp, SIGN_AUDIT,
+                        span_of(bytes, sizeof bytes)) != SEFL_OK)
         wrong(x, "the server did not sign it: %s", sefl_last_error());
+    else
+        x->l->owed = 0;
     buf_clear(&sig);
 }
 
@@ -370,6 +425,7 @@ static const struct kind {
     { "resumed", CSP, true, on_resumed },
     { "checkpoint", BOTH, false, on_checkpoint },
     { "refused", BOTH, false, on_refused },
+    { "log_lost", BOTH, false, on_lost },
 };
 
 /* Finds or adds the round of an entry; rounds of a task only grow. */
@@ -398,6 +454,9 @@ static sefl_status on_entry(verify *v, verify_log *l, const audit_entry *e)
     reading x = { .v = v, .l = l, .e = e };
     l->line++;
     l->after++;
+    if (strcmp(e->kind, "started") != 0 && strcmp(e->kind, "resumed") != 0 &&
+        strcmp(e->kind, "checkpoint") != 0)
+        l->acted = true;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(kinds[i].name, e->kind) != 0)
             continue;
@@ -407,6 +466,8 @@ static sefl_status on_entry(verify *v, verify_log *l, const audit_entry *e)
         }
         if (kinds[i].of_round)
             SEFL_PASS(round_of(&x, &x.r));
+        if (x.r)
+            need_checkpoint(&x);
         if (!kinds[i].of_round || x.r)
             kinds[i].on(&x);
         return SEFL_OK;
@@ -422,10 +483,7 @@ static sefl_status read_head(verify *v, const verify_log *l, sefl_buf *bytes, ui
     audit_entry e = { 0 };
     *n = 0;
     sefl_status st = file_read(bytes, l->head, AUDIT_LINE_MAX);
-    if (st == SEFL_ENOTFOUND) {
-        verify_say(v, VERIFY_NOTE, l->head,
-                   "not there: no round has ended yet, or it was deleted; "
-                   "a log without it may lack its end");
+    if (st == SEFL_ENOTFOUND) { /* sum_up */
         buf_reset(bytes);
         return SEFL_OK;
     }
@@ -448,8 +506,13 @@ static void compare_head(verify *v, const verify_log *l, sefl_span line, const s
                    "line %" PRIu64 ": it is not the checkpoint that %s contains", l->line, l->head);
 }
 
+/* The server writes audit.head when it has started, before the entries of the first round. */
 static void sum_up(verify *v, const verify_log *l, uint64_t head_n, size_t rest)
 {
+    if (!file_exists(l->head))
+        verify_say(v, l->acted ? VERIFY_WRONG : VERIFY_NOTE, l->head,
+                   l->acted ? "it is missing: the log may lack its end"
+                            : "not there: the server has not served a round yet");
     if (head_n > l->line)
         verify_say(v, VERIFY_WRONG, l->path,
                    "line %" PRIu64 " is missing: the log ends with line %" PRIu64

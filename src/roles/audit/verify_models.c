@@ -1,6 +1,7 @@
 /* Computes the released models again from the kept integers (verify.h). */
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "protocol/task_model.h"
 #include "roles/aggregator/integers.h"
 #include "roles/aggregator/release.h"
@@ -161,6 +162,49 @@ static void find_strangers(replay *p)
     closedir(d);
 }
 
+/* The latest release up to this round, of the task whose id begins with id[0..n); NULL: none. */
+static const verify_round *release_before(const verify_log *l, const uint8_t *id, size_t n,
+                                          uint64_t round)
+{
+    for (size_t i = l->n; i-- > 0;)
+        if (l->rounds[i].released > 0 && l->rounds[i].round <= round &&
+            memcmp(l->rounds[i].task, id, n) == 0)
+            return &l->rounds[i];
+    return NULL;
+}
+
+/* AS never deletes the latest two models (models_keep is at least 2). The settings say which others
+ * it keeps, but they may have been different. */
+static sefl_status find_deleted(const replay *p)
+{
+    char path[PATH_MAX];
+    uint64_t newest = 0, round, nth = 0;
+    release_file what;
+    DIR *d = opendir(p->t->models);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;)
+        if (release_file_round(e->d_name, &round, &what) && round > newest)
+            newest = round;
+    if (d)
+        closedir(d);
+    const verify_round *r = release_before(p->l, p->t->t.id, TASK_ID, UINT64_MAX);
+    if (!r || newest > r->round) /* the server has gone on meanwhile */
+        return SEFL_OK;
+    for (size_t i = p->l->n; i-- > 0;) {
+        r = &p->l->rounds[i];
+        if (r->released == 0 || memcmp(r->task, p->t->t.id, TASK_ID) != 0)
+            continue;
+        const bool kept = nth < p->t->keep || (p->t->every > 0 && r->round % p->t->every == 0);
+        SEFL_PASS(release_file_path(path, p->t->models, r->round, RELEASE_MODEL));
+        if ((nth < 2 || kept) && !file_exists(path))
+            verify_say(p->v, nth < 2 ? VERIFY_WRONG : VERIFY_NOTE, path,
+                       nth < 2 ? "it is missing: the aggregator never deletes its latest models"
+                               : "it is missing: by models_keep and models_every it should be "
+                                 "here, unless these settings were different");
+        nth++;
+    }
+    return SEFL_OK;
+}
+
 static sefl_status open_replay(replay *p)
 {
     const task *t = &p->t->t;
@@ -204,8 +248,10 @@ sefl_status verify_models(verify *v, const verify_log *l, const verify_task *t)
         }
         SEFL_CHECK(progress_report(v->c.progress, i + 1, l->n), SEFL_ECANCELLED, "stopped");
     }
-    if (!l->broken)
+    if (!l->broken) {
         find_strangers(&p);
+        SEFL_TRY(find_deleted(&p));
+    }
     if (v->wrong == before)
         verify_say(v, VERIFY_OK, t->models,
                    "%" PRIu64 " models released, %" PRIu64 " of them here; %" PRIu64
@@ -220,4 +266,77 @@ done:
     file_sync_skip(false);
     close_replay(&p);
     return st;
+}
+
+/* ---- the models of clients ------------------------------------------------------------------- */
+
+sefl_status verify_client_models(verify *v, const char *folder)
+{
+    if (!file_exists(folder))
+        return SEFL_OK;
+    SEFL_PASS(
+        sefl_room(&v->client_models, &v->room_clients, v->n_clients + 1, sizeof *v->client_models));
+    SEFL_PASS(sefl_strdup(&v->client_models[v->n_clients], folder));
+    v->n_clients++;
+    return SEFL_OK;
+}
+
+/* A model that a client names after round N is the latest one that the rounds up to N released. */
+static void check_kept(verify *v, const char *path, const uint8_t id[8], uint64_t round, size_t *n)
+{
+    const verify_log *l = &v->logs[VERIFY_AGGREGATOR];
+    const verify_round *r = release_before(l, id, 8, round);
+    uint8_t hash[SHA256_BYTES];
+    if (!r) {
+        verify_say(v, VERIFY_NOTE, path, "%s has no release of its task up to round %" PRIu64,
+                   l->path, round);
+        return;
+    }
+    if (file_sha256(hash, NULL, path) != SEFL_OK)
+        verify_failed(v, path);
+    else if (memcmp(hash, r->made, sizeof hash) != 0)
+        verify_say(v, VERIFY_WRONG, path,
+                   "it is not the model of round %" PRIu64 " in %s line %" PRIu64, r->round,
+                   l->path, r->released);
+    else
+        ++*n;
+}
+
+/* FOLDER/NAME-TASK: the models of one task. */
+static void look_at_kept(verify *v, const char *folder, const char *name, size_t *n)
+{
+    char path[PATH_MAX], base[PATH_MAX];
+    uint8_t id[8];
+    uint64_t round;
+    release_file what;
+    const size_t long_is = strlen(name);
+    DIR *d;
+    if (long_is < 17 || name[long_is - 17] != '-' ||
+        !hex_read(id, sizeof id, name + long_is - 16) ||
+        file_path(base, "%s/%s", folder, name) != SEFL_OK || !(d = opendir(base)))
+        return;
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        if (release_file_round(e->d_name, &round, &what) && what == RELEASE_MODEL &&
+            file_path(path, "%s/%s", base, e->d_name) == SEFL_OK)
+            check_kept(v, path, id, round, n);
+    closedir(d);
+}
+
+void verify_kept_models(verify *v)
+{
+    const verify_log *l = &v->logs[VERIFY_AGGREGATOR];
+    const size_t before = v->wrong;
+    size_t n = 0;
+    v->told = 0;
+    if (!l->there || l->broken)
+        return;
+    for (size_t i = 0; i < v->n_clients; i++) {
+        DIR *d = opendir(v->client_models[i]);
+        for (struct dirent *e; d && (e = readdir(d)) != NULL;)
+            look_at_kept(v, v->client_models[i], e->d_name, &n);
+        if (d)
+            closedir(d);
+    }
+    if (n > 0 && v->wrong == before)
+        verify_say(v, VERIFY_OK, "clients", "%zu models that they keep are as in %s", n, l->path);
 }

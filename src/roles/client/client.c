@@ -597,7 +597,7 @@ sefl_status client_run(client *c)
             st = SEFL_OK;
             again = true;
         } else if (st == SEFL_OK && *c->over) {
-            save_status(c, "task over");
+            save_status(c, CLIENT_OVER);
         }
         SEFL_TRY(st);
         drop_task(c);

@@ -74,7 +74,8 @@ typedef struct client client;
 
 enum { CLIENT_PATIENCE_MS = 24 * 3600 * 1000 };
 
-#define CLIENT_ROUND_DONE "done" /* the client has a receipt */
+#define CLIENT_ROUND_DONE "done"      /* the client has a receipt */
+#define CLIENT_OVER       "task over" /* in status.json: it exits */
 
 /* The state that the program shows as one line on a terminal. */
 typedef struct client_view {

@@ -7,14 +7,15 @@ sefl_status csp_audit_open(csp_role *r)
     SEFL_PASS(audit_log_open(&r->audit, &(audit_log_config){ .folder = r->o.settings->state,
                                                              .key = r->key,
                                                              .clock = &r->wall,
-                                                             .log = r->o.log }));
+                                                             .log = r->o.log,
+                                                             .journal = r->journal }));
     sefl_status st = journal_round_last(r->journal, &last);
     SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
-    audit_started(r->audit, "csp", &r->task);
+    r->audited = (audit_csp){ .inner = csp_disk_store(&r->disk), .log = r->audit };
+    r->store = audit_csp_store(&r->audited);
+    SEFL_PASS(audit_started(r->audit, "csp", &r->task));
     if (last.state == CSP_REVEALED || last.state == CSP_SKIPPED)
         audit_add(r->audit, "resumed", lf_u64("round", last.round),
                   lf_str("state", csp_state_name(last.state)));
-    r->audited = (audit_csp){ .inner = csp_disk_store(&r->disk), .log = r->audit };
-    r->store = audit_csp_store(&r->audited);
-    return audit_log_sync(r->audit);
+    return audit_log_sign(r->audit);
 }

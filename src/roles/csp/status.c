@@ -2,28 +2,16 @@
  *
  * CSP's operator decides only about rounds to come. While the task is paused, CSP refuses the key
  * and the header of the next round; a round whose header it has signed goes on, because AS may
- * have charged it already. After `end`, which a fact in the journal keeps, CSP never signs another
- * header of this task. */
+ * have charged it already. After `end` CSP never signs another header of this task. Facts in the
+ * journal keep both, so a lost or refused order file does not resume a task. */
 #include "roles/csp/inside.h"
 
 #include "roles/health.h"
 
 #include <string.h>
 
-static const char ended[] = "ended"; /* a fact of the task: its operator has ended it */
-
-sefl_status csp_status_restore(csp_role *r)
-{
-    bool is;
-    control_order o;
-    SEFL_PASS(journal_fact_has(r->journal, 0, ended, &is));
-    /* before the first question */
-    bool paused = control_read(r->control.state, &o) == SEFL_OK && o.word == CONTROL_PAUSE &&
-                  memcmp(o.task, r->task.id, TASK_ID) == 0;
-    atomic_store(&r->hold, is ? CSP_ENDED : paused ? CSP_PAUSED : CSP_GOES_ON);
-    atomic_store(&r->commanded, 0);
-    return SEFL_OK;
-}
+/* Facts of the task: its operator has ended it; has paused it ("1") or resumed it ("0"). */
+static const char ended[] = "ended", paused[] = "paused";
 
 /* `end` is final. */
 static sefl_status obey(csp_role *r, const control_order *o)
@@ -34,10 +22,29 @@ static sefl_status obey(csp_role *r, const control_order *o)
                                               : CSP_GOES_ON;
     if (before != CSP_ENDED && now == CSP_ENDED)
         SEFL_PASS(journal_fact_put(r->journal, 0, ended, span_of("1", 1)));
+    else if (before != CSP_ENDED && now != before)
+        SEFL_PASS(
+            journal_fact_put(r->journal, 0, paused, span_of(now == CSP_PAUSED ? "1" : "0", 1)));
     if (before != CSP_ENDED)
         atomic_store(&r->hold, now);
     atomic_store(&r->commanded, o->id);
     return SEFL_OK;
+}
+
+/* An order that came while CSP did not run counts before AS's first question. */
+sefl_status csp_status_restore(csp_role *r)
+{
+    bool is;
+    char is_paused = '0';
+    control_order o;
+    SEFL_PASS(journal_fact_has(r->journal, 0, ended, &is));
+    sefl_status st = journal_fact_fixed(r->journal, 0, paused, &is_paused, 1);
+    SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
+    atomic_store(&r->hold, is ? CSP_ENDED : is_paused != '0' ? CSP_PAUSED : CSP_GOES_ON);
+    atomic_store(&r->commanded, 0);
+    if (control_read(r->control.state, &o) != SEFL_OK || memcmp(o.task, r->task.id, TASK_ID) != 0)
+        return SEFL_OK; /* csp_status_look logs why it is refused */
+    return obey(r, &o);
 }
 
 void csp_status_look(csp_role *r)
@@ -51,7 +58,11 @@ void csp_status_look(csp_role *r)
     if (!r->csp || !control_look(&r->control, r->task.id, &o, r->o.log))
         return;
     if (obey(r, &o) == SEFL_OK) {
-        log_info(r->o.log, said[o.word], lf_hash("task", r->task.id));
+        log_info(r->o.log,
+                 o.word != CONTROL_END && atomic_load(&r->hold) == CSP_ENDED
+                     ? "the operator has ended this task: a later order changes nothing"
+                     : said[o.word],
+                 lf_hash("task", r->task.id));
     } else {
         control_forget(&r->control); /* tries again */
         log_error(r->o.log, "the operator's order is not stored", lf_str("why", sefl_last_error()));

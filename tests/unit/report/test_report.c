@@ -60,6 +60,7 @@ static void test_refuses(void **state)
         "{\"round\":\"1\"}\n",
         "{\"round\":1,\"skipped\":1}\n",
         "{\"round\":1,\"blocked\":1}\n",
+        "{\"round\":1,\"dropped_by_operator\":1}\n",
         "{\"round\":1,\"x\":[}\n",
         "{\"round\":1,\"x\":nul}\n",
         "{\"round\":1,\"seconds\":1e999}\n",

@@ -299,25 +299,118 @@ static void refused_logs(void **unused)
     buf_clear(&b);
 }
 
+static bool log_has(const char *text)
+{
+    sefl_buf b = { 0 };
+    read_log(&b);
+    CHECK_OK(wr_u8(&b, 0));
+    bool has = strstr((const char *)b.p, text) != NULL;
+    buf_clear(&b);
+    return has;
+}
+
+/* Equal refusals get one entry until the next checkpoint; the rest is counted there. */
 static void many_refusals(void **unused)
 {
     sefl_status st;
     size_t rest;
-    sefl_buf b = { 0 };
+    uint8_t loud[32] = { 1 }, quiet[32] = { 2 };
     (void)unused;
     fresh("many");
     audit_log *a = opened();
-    for (int i = 0; i < 3 * AUDIT_REFUSED_PER_S; i++)
-        audit_refused(a, lf_str("reason", "upload.head"));
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 300; i++)
+            audit_refused(a, lf_key("client", loud), lf_str("reason", "upload.head"));
+        audit_refused(a, lf_key("client", loud), lf_str("reason", "upload.late"));
+        audit_refused(a, lf_key("client", quiet), lf_str("reason", "upload.head"));
+        CHECK_OK(audit_log_sync(a));
+        assert_int_equal(good_lines(&st, &rest), 5 * round + 3);
+        CHECK_OK(audit_log_sign(a)); /* the count and the checkpoint */
+        assert_int_equal(good_lines(&st, &rest), 5 * round + 5);
+        CHECK_OK(st);
+        assert_true(log_has("\"kind\":\"more_refused\",\"count\":299"));
+    }
+    /* strangers share a few entries; the limit of a second holds for all */
+    const uint64_t before = good_lines(&st, &rest);
     now_s++;
+    for (unsigned i = 0; i < 100; i++) {
+        char name[20];
+        snprintf(name, sizeof name, "site %u", i);
+        audit_refused(a, lf_str("name", name), lf_str("reason", "enrol.refused"));
+    }
     CHECK_OK(audit_log_sync(a));
+    assert_int_equal(good_lines(&st, &rest), before + AUDIT_REFUSED_STRANGE);
+    for (unsigned i = 0; i < 100; i++) {
+        uint8_t client[32] = { 3, (uint8_t)i };
+        audit_refused(a, lf_key("client", client), lf_str("reason", "upload.head"));
+    }
+    CHECK_OK(audit_log_sync(a));
+    assert_int_equal(good_lines(&st, &rest), before + AUDIT_REFUSED_PER_S);
+    now_s++;
+    audit_refused(a, lf_key("client", quiet), lf_str("reason", "upload.head"));
+    CHECK_OK(audit_log_sync(a));
+    assert_int_equal(good_lines(&st, &rest), before + AUDIT_REFUSED_PER_S + 1);
     audit_log_close(a);
-    assert_int_equal(good_lines(&st, &rest), AUDIT_REFUSED_PER_S + 1);
-    CHECK_OK(st);
-    read_log(&b);
-    CHECK_OK(wr_u8(&b, 0));
-    assert_non_null(strstr((const char *)b.p, "\"kind\":\"more_refused\",\"count\":200"));
-    buf_clear(&b);
+}
+
+static sefl_status open_with(audit_log **a, journal *j)
+{
+    return audit_log_open(
+        a, &(audit_log_config){ .folder = state, .key = key, .clock = &clock_here, .journal = j });
+}
+
+/* The journal names the last checkpoint: a log written anew, or without a head, is refused. */
+static void known_checkpoint(void **unused)
+{
+    static const uint8_t task[32] = { 9 };
+    audit_log *a = NULL;
+    journal *j = NULL;
+    (void)unused;
+    fresh("known");
+    CHECK_OK(journal_open(&j, state, "aggregator", task));
+    for (int i = 0; i < 2; i++) { /* entries may follow the checkpoint */
+        CHECK_OK(open_with(&a, j));
+        audit_add(a, "started", lf_key("task", task));
+        CHECK_OK(audit_log_sign(a));
+        audit_add(a, "upload", lf_u64("round", 1));
+        audit_log_close(a);
+    }
+    assert_int_equal(unlink(head), 0);
+    CHECK_STATUS(open_with(&a, j), SEFL_ESTATE);
+    assert_non_null(strstr(sefl_last_error(), "audit.head is missing"));
+    assert_int_equal(unlink(path), 0);
+    write_some(); /* a chain that is right, and not ours */
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(open_with(&a, j), SEFL_ESTATE);
+        assert_non_null(strstr(sefl_last_error(), "it lacks the checkpoint 5"));
+        assert_int_equal(i == 0 ? unlink(head) : 0, 0);
+    }
+    assert_int_equal(unlink(path), 0);
+    CHECK_OK(open_with(&a, j)); /* both are lost */
+    audit_log_close(a);
+    assert_true(log_has("\"kind\":\"log_lost\",\"checkpoint\":5,"));
+    journal_close(j);
+}
+
+/* A journal with rounds that names no checkpoint does not belong to a log. */
+static void no_checkpoint(void **unused)
+{
+    static const uint8_t task[32] = { 9 };
+    audit_log *a = NULL;
+    journal *j = NULL;
+    (void)unused;
+    fresh("none");
+    CHECK_OK(journal_open(&j, state, "aggregator", task));
+    CHECK_OK(journal_round_put(j, &(journal_round){ .round = 1, .state = 1 }));
+    write_some();
+    CHECK_STATUS(open_with(&a, j), SEFL_ESTATE);
+    assert_non_null(strstr(sefl_last_error(), "names no checkpoint"));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(unlink(head), 0);
+    CHECK_OK(open_with(&a, j));
+    audit_log_close(a);
+    assert_true(log_has("\"kind\":\"log_lost\",\"checkpoint\":0,"));
+    journal_close(j);
 }
 
 static int clean_up(void **unused)
@@ -332,7 +425,8 @@ int main(void)
         cmocka_unit_test(read_back),     cmocka_unit_test(continued),
         cmocka_unit_test(torn),          cmocka_unit_test(every_byte),
         cmocka_unit_test(moved),         cmocka_unit_test(refused_logs),
-        cmocka_unit_test(many_refusals),
+        cmocka_unit_test(many_refusals), cmocka_unit_test(known_checkpoint),
+        cmocka_unit_test(no_checkpoint),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, clean_up);
 }

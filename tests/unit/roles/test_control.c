@@ -68,8 +68,27 @@ static void test_orders_in_a_folder(void **state)
     control_forget(&c);
     assert_true(control_look(&c, o.task, &got, NULL));
 
+    o = (control_order){ .id = 10, .word = CONTROL_END };
+    CHECK_OK(control_write(folder, &o));
+    o.id = 11, o.now = true;
+    CHECK_OK(control_write(folder, &o)); /* again, at once */
+    o.word = CONTROL_RESUME;
+    CHECK_STATUS(control_write(folder, &o), SEFL_ESTATE); /* final */
+    CHECK_OK(control_read(folder, &got));
+    assert_true(got.id == 11 && got.word == CONTROL_END);
+    if (geteuid() == 0) { /* root reads and replaces what it wrote for the folder's owner */
+        assert_int_equal(chown(folder, 1234, 1234), 0);
+        o.word = CONTROL_END;
+        CHECK_OK(control_write(folder, &o));
+        CHECK_OK(control_read(folder, &got));
+        assert_int_equal(chown(path, 4321, 4321), 0);
+        CHECK_STATUS(control_read(folder, &got), SEFL_EAUTH);
+        assert_int_equal(chown(folder, 0, 0), 0);
+        assert_int_equal(chown(path, 0, 0), 0);
+    }
     assert_int_equal(chmod(path, 0622), 0); /* others may write it */
     CHECK_STATUS(control_read(folder, &got), SEFL_EAUTH);
+    CHECK_STATUS(control_write(folder, &o), SEFL_EAUTH); /* what it orders is not known */
     assert_int_equal(unlink(path), 0);
     assert_int_equal(symlink("/etc/passwd", path), 0);
     CHECK_STATUS(control_read(folder, &got), SEFL_EIO);
@@ -80,6 +99,7 @@ static void test_orders_in_a_folder(void **state)
     snprintf(path, sizeof path, "%s/status.json", folder);
     assert_int_equal(stat(path, &s), 0);
     assert_int_equal(s.st_size, 3);
+    assert_int_equal(s.st_mode & 0777, 0600);
     assert_int_equal(unlink(path), 0);
     control_status(&c, span_of_str("{}\n"), NULL); /* unchanged: not written */
     assert_int_not_equal(stat(path, &s), 0);
@@ -108,6 +128,7 @@ static void test_pages(void **state)
                       .open = &v,
                       .deadline_s = 1790000000,
                       .last = &last,
+                      .measured = &last,
                       .control = 77,
                       .has_queue = true,
                       .queued = 4 };
@@ -123,6 +144,19 @@ static void test_pages(void **state)
                 f.last_round == 1 && f.perplexity == 12.5 && isnan(f.epsilon_server) && f.pausing &&
                 !f.paused && !f.healthy && f.extensions == 1);
     assert_true(f.has_arrived == t.publish_count);
+    assert_int_equal(f.perplexity_round, 1);
+    rounds_report later = { .round = 2, .skipped = true }; /* the perplexity stays */
+    n.last = &later;
+    buf_reset(&b);
+    CHECK_OK(health_write(&b, &status, &n));
+    CHECK_OK(health_read(&f, buf_span(&b)));
+    assert_string_equal(f.last_outcome, "skipped");
+    assert_true(f.last_round == 2 && f.perplexity == 12.5 && f.perplexity_round == 1);
+    later.dropped = true;
+    buf_reset(&b);
+    CHECK_OK(health_write(&b, &status, &n));
+    CHECK_OK(health_read(&f, buf_span(&b)));
+    assert_string_equal(f.last_outcome, "dropped");
     t.publish_count = false; /* such a task's page has no count */
     buf_reset(&b);
     CHECK_OK(health_write(&b, &status, &n));

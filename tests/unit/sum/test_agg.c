@@ -587,6 +587,10 @@ static void test_csp_puts_off(void **state)
         delay = delay < 8000 ? 2 * delay : 8000;
     }
     expect(a, AGG_SIGN, now);
+    CHECK_OK(on(a, AGG_PUT_OFF, now));
+    CHECK_OK(order(a, AGG_RESUME, false, now)); /* asks CSP again at once */
+    assert_false(agg_is_paused(a, NULL));
+    expect(a, AGG_SIGN, now);
     CHECK_OK(on(a, AGG_SIGNED, now));
     assert_false(agg_is_paused(a, NULL));
     finish_round(a, now);
