@@ -120,6 +120,12 @@ python3 "$SEFL_SOURCE/tests/e2e/tfevents.py" "$1" > /dev/null 2>&1 && fail "the 
 fed_names=
 fed_provision b --clients 4 --words 400 --set privacy.sampling=hidden --set privacy.rate=0.5 --set privacy.claim=dp \
     --set privacy.epsilon=8 --set privacy.delta=1e-6 --set rounds.count=1
+sed -i -e '/^task:/d; /^init:/d; /^vocab:/d; /^valid:/d' -e '$a tasks: tasks\nlinger: 1' "$fed/aggregator/aggregator.yml"
+sed -i -e '/^task:/d' -e '$a tasks: tasks' "$fed/csp/csp.yml"
+for c in "$fed"/clients/*; do echo "stay: true" >> "$c/client.yml"; done
+mkdir -p "$fed/aggregator/tasks/1" "$fed/csp/tasks/1"
+cp "$fed"/public/vocab.txt "$fed"/public/valid.txt "$fed"/public/init.safetensors "$fed/public/task.signed" "$fed/aggregator/tasks/1/"
+cp "$fed/public/task.signed" "$fed/csp/tasks/1/"
 fed_csp --health 127.0.0.1:0
 fed_aggregator --health 127.0.0.1:0
 fed_clients 1
@@ -128,6 +134,12 @@ check aggregator
 awk -F'|' '/^\| `/ && $6 ~ /yes/ { gsub(/[` ]/, "", $2); print $2 }' "$dir/table" > "$dir/counts"
 [ "$(wc -l < "$dir/counts")" -ge 10 ] || fail "no metrics of the kind COUNTS in the table"
 grep -wFf "$dir/counts" "$dir/aggregator" && fail "a hidden task shows how many clients take part"
+cp "$dir/aggregator" "$dir/open"
+"$SEFL" task end --yes --now -c "$fed/aggregator/aggregator.yml" > "$dir/out" 2>&1 || fail "the task does not end: $(cat "$dir/out")"
+fed_until 20 "the end of the task" grep -q '"no task now"' "$dir/log/aggregator"
+check aggregator
+grep -wFf "$dir/counts" "$dir/aggregator" && fail "after a hidden task: how many clients took part"
+mv "$dir/open" "$dir/aggregator"
 grep -E 'step="(set|sum|freeze)"|part="(uploads|answers)"|reason="(body_cut|body_slow|byte_rate)"' "$dir/aggregator" &&
     fail "a hidden task shows how many clients take part"
 grep -q '^sefl_epsilon_target 8$' "$dir/aggregator" || fail "no target"

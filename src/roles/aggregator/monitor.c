@@ -169,7 +169,7 @@ sefl_status agg_monitor_page(void *ctx, sefl_buf *body, unsigned *status)
     (void)status;
     pthread_mutex_lock(&a->task_lock);
     const health_news n = agg_health(a);
-    const bool counts = !a->counts_hidden;
+    const bool counts = !a->counts_hidden && (!a->has_task || a->task.publish_count);
     if (a->rounds)
         q = rounds_queues_of(a->rounds);
     monitor_common(&p, &a->monitor,
