@@ -42,10 +42,10 @@ for c in $("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
             sefl ca server ops/as --role aggregator --name as --hosts localhost) > "$dir/out" 2>&1 ||
             fail "$(cat "$dir/out")"
         ;;
-    task | aggregator | csp | client | verify)
+    task | aggregator | csp | client | verify | status | logs)
         where=$dir/federation/trial
         [ -d "$where" ] || try provision "$dir/federation" || fail "provision: $(cat "$dir/out")"
-        [ "$c" != verify ] || where=$dir/federation
+        case $c in verify | logs) where=$dir/federation ;; esac
         ;;
     esac
     case $c in
@@ -56,6 +56,10 @@ for c in $("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
     aggregator | csp | client) # its file is good
         file=$("$SEFL" help "$c" | sed '1,/^example:/d' | sed -n 's/.* -c \([^ ]*\).*/\1/p')
         (cd "$where" && sefl config check "$file") > "$dir/out" 2>&1 || fail "$c: $(cat "$dir/out")"
+        ;;
+    status | logs) # nothing runs here yet
+        try "$c" "$where" && fail "$c: exit 0: $(cat "$dir/out")"
+        grep -q 'never started\|no log files near trial' "$dir/out" || fail "$c: $(cat "$dir/out")"
         ;;
     doctor) # its verdict about this machine does not matter here
         try "$c" "$where" || rc=$?
