@@ -20,7 +20,7 @@ files="--init $p/init.safetensors --vocab $p/vocab.txt"
 both="--set population=people --set rounds.enrolled=1000"
 
 # usage
-expect 2 "$SEFL" task; says "new, sign, show, check or queue"
+expect 2 "$SEFL" task; says "new, sign, show, check, queue, pause, resume or end"
 expect 2 "$SEFL" task sgin; says "did you mean 'sign'?"
 expect 2 "$SEFL" task new; says "--out"
 expect 2 "$SEFL" task new --out t.json; says "--aggregator-key"
