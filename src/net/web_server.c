@@ -70,7 +70,7 @@ bool web_host_fits(const char *host, uint16_t port)
     char end[8];
     const size_t all = host ? strlen(host) : 0;
     const size_t k = (size_t)snprintf(end, sizeof end, ":%u", port);
-    if (all <= k || strcmp(host + all - k, end) != 0)
+    if (!host || all <= k || strcmp(host + all - k, end) != 0)
         return false;
     const size_t n = all - k;
     /* any other 127.x.y.z that the operator chose is this machine too, and no DNS name */
