@@ -51,6 +51,6 @@ rc=0
 
 # one version: sefl.h has it, and what cannot read sefl.h agrees
 version=$(sed -n 's/^#define SEFL_VERSION_[A-Z]* *//p' "$SEFL_SOURCE/include/sefl/sefl.h" | paste -sd .)
-"$SEFL" version | grep -q "^sefl $version$" || fail "the program has another version than sefl.h"
+"$SEFL" version | grep -q "^sefl $version\( \|$\)" || fail "the program has another version than sefl.h"
 grep -q "^VERSION = \"$version\"$" "$SEFL_SOURCE/bindings/python/sefl/_version.py" || fail "_version.py is not $version"
 echo ok
