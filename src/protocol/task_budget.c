@@ -3,11 +3,10 @@
 dp_event task_event_server(const task *t, uint64_t rounds)
 {
     dp_event ev = task_event(t, rounds);
-    if (t->claim && t->sampling != TASK_HIDDEN) {
+    if (t->claim && !t->secret_draw)
         ev.rate = 1;
-        if (t->max_rounds_per_client > 0 && t->max_rounds_per_client < rounds)
-            ev.count = t->max_rounds_per_client;
-    }
+    if (t->claim && t->max_rounds_per_client > 0 && t->max_rounds_per_client < rounds)
+        ev.count = t->max_rounds_per_client;
     return ev;
 }
 

@@ -79,18 +79,17 @@ static void participation(plan *p, const federation *s)
 
 /* ---- privacy --------------------------------------------------------------------------------- */
 
-/* Computes epsilon of `count` rounds. Against a server sampling amplifies only if it is hidden. */
+/* Computes epsilon of `count` rounds. Against a server sampling amplifies only if it is secret. */
 static sefl_status epsilon_of(dp_claim *server, dp_claim *others, const task *t, dp_event ev,
                               uint64_t count, double delta)
 {
     dp_question q = { .delta = delta };
     dp_event against = ev;
     ev.count = against.count = count;
-    if (t->sampling != TASK_HIDDEN) {
+    if (!t->secret_draw)
         against.rate = 1;
-        if (t->max_rounds_per_client > 0 && count > t->max_rounds_per_client)
-            against.count = t->max_rounds_per_client;
-    }
+    if (t->max_rounds_per_client > 0 && count > t->max_rounds_per_client)
+        against.count = t->max_rounds_per_client;
     SEFL_PASS(dp_epsilon(server, &against, 1, &q));
     return dp_epsilon(others, &ev, 1, &q);
 }
@@ -155,9 +154,11 @@ sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double d
     double drawn = t->sampling == TASK_HIDDEN ? t->rate : 1; /* zeros are no signal */
     drawn *= clips(t);
     *out = (plan_need){ .epsilon = epsilon, .delta = delta };
-    if (t->sampling == TASK_HIDDEN && t->enough == 0)
+    if (t->unit == TASK_UNIT_RECORD)
+        want.rate = t->record_rate;
+    else if (t->sampling == TASK_HIDDEN && t->enough == 0)
         want.rate = t->rate;
-    else if (t->max_rounds_per_client > 0 && want.count > t->max_rounds_per_client)
+    if (t->max_rounds_per_client > 0 && want.count > t->max_rounds_per_client)
         want.count = t->max_rounds_per_client;
     SEFL_PASS(dp_find_z(&z, &want, epsilon, &(dp_question){ .delta = delta }));
     out->z = z;
