@@ -19,8 +19,8 @@
  *   - A population has one ledger; new tasks continue it. The budget check composes all charges. A
  *     charge beyond the target of the current task fails with SEFL_EBUDGET and writes nothing.
  *   - The budget check bounds epsilon against a server, which sees who takes part. It counts
- *     min(rounds, max_rounds_per_client) releases per task without amplification; under `hidden`
- *     sampling it counts all rounds, with amplification.
+ *     min(rounds, max_rounds_per_client) releases per task. Sampling amplifies only if no server
+ *     sees the draw: `hidden` sampling of clients, or records that each client draws in secret.
  *   - A task with `claim: none` (no noise) is charged without a target. From then on the population
  *     has no epsilon, and the ledger refuses a task that claims one.
  *   - Tasks that protect clients and tasks that protect records have no common epsilon, so a ledger
@@ -78,7 +78,7 @@ typedef struct ledger_terms {
     uint8_t task[LEDGER_TASK_BYTES]; /* hash of the signed document */
     dp_noise noise;                  /* none: the task makes no claim */
     double z, rate;                  /* as in dp_event */
-    bool hidden;                     /* sampling: hidden */
+    bool hidden;                     /* no server sees which units (clients, records) are drawn */
     ledger_unit unit;                /* what the claim protects */
     uint64_t dim;
     double sigma_steps;

@@ -61,11 +61,10 @@ dp_event ledger_terms_event(const ledger_terms *t, uint64_t rounds, bool against
                     .count = rounds,
                     .dim = t->dim,
                     .sigma_steps = t->sigma_steps };
-    if (against_server && !t->hidden) {
+    if (against_server && !t->hidden)
         ev.rate = 1;
-        if (t->max_rounds_per_client && rounds > t->max_rounds_per_client)
-            ev.count = t->max_rounds_per_client;
-    }
+    if (against_server && t->max_rounds_per_client && rounds > t->max_rounds_per_client)
+        ev.count = t->max_rounds_per_client;
     return ev;
 }
 
