@@ -234,8 +234,28 @@ static sefl_status no_guarantee(sefl_buf *out, const task *t)
             : "");
 }
 
+static sefl_status record_claim(sefl_buf *out, const task *t)
+{
+    if (t->record_rate == 1)
+        return wr_fmt(out, "  The records of a client take turns, and everybody can compute which "
+                           "of them a round uses, so no\n"
+                           "  amplification by sampling is claimed.\n");
+    return wr_fmt(
+        out,
+        "  In each round a client draws each of its records in secret, with probability %g, and "
+        "trains only on\n"
+        "  those that it drew. Nobody else learns the draw, so the amplification holds against AS "
+        "too. A client that\n"
+        "  draws more than %u records uploads zeros. All uploads wait for a random moment, so "
+        "that their time does not\n"
+        "  reveal how many records were drawn.\n",
+        t->record_rate, t->records_max);
+}
+
 static sefl_status sampling_claim(sefl_buf *out, const task *t)
 {
+    if (t->unit == TASK_UNIT_RECORD)
+        return record_claim(out, t);
     if (t->sampling == TASK_ALL)
         return wr_fmt(out, "  Every client may take part in every round, so no amplification by "
                            "sampling is claimed.\n");

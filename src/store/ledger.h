@@ -19,8 +19,9 @@
  *   - A population has one ledger; new tasks continue it. The budget check composes all charges. A
  *     charge beyond the target of the current task fails with SEFL_EBUDGET and writes nothing.
  *   - The budget check bounds epsilon against a server, which sees who takes part. It counts the
- *     rounds in which one client may have taken part (max_rounds_per_client, separation), without
- *     amplification; under `hidden` sampling it counts all rounds, with amplification.
+ *     rounds in which one client may have taken part (max_rounds_per_client, separation). Sampling
+ *     amplifies only if no server sees the draw: `hidden` sampling of clients, or records that each
+ *     client draws in secret.
  *   - A task with a filter (privacy/filter.h) is one release with noise z / S. A server's ledger
  *     takes S(n) of the worst pattern, n being the highest round charged, so a charge costs what S
  *     grows by. A client's ledger (horizon > 0) takes S of the rounds that it charged, up to the
@@ -85,7 +86,7 @@ typedef struct ledger_terms {
     uint8_t task[LEDGER_TASK_BYTES]; /* hash of the signed document */
     dp_noise noise;                  /* none: the task makes no claim */
     double z, rate;                  /* as in dp_event */
-    bool hidden;                     /* sampling: hidden */
+    bool hidden;                     /* no server sees which units (clients, records) are drawn */
     ledger_unit unit;                /* what the claim protects */
     uint64_t dim;
     double sigma_steps;

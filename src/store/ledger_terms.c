@@ -101,14 +101,13 @@ dp_event ledger_terms_event(const ledger_terms *t, const ledger_use *use, bool a
                     .count = use->count,
                     .dim = t->dim,
                     .sigma_steps = t->sigma_steps };
-    if (against_server && !t->hidden) {
+    if (against_server && !t->hidden)
         ev.rate = 1;
-        if (t->max_rounds_per_client && ev.count > t->max_rounds_per_client)
-            ev.count = t->max_rounds_per_client;
-        if (t->separation > 1) { /* by number: a skipped round lies between two turns, too */
-            const uint64_t fit = dp_turns_in(&(dp_turns){ 0, t->separation }, use->highest);
-            ev.count = fit < ev.count ? fit : ev.count;
-        }
+    if (against_server && t->max_rounds_per_client && ev.count > t->max_rounds_per_client)
+        ev.count = t->max_rounds_per_client;
+    if (against_server && t->separation > 1) { /* by number: skipped rounds count, too */
+        const uint64_t fit = dp_turns_in(&(dp_turns){ 0, t->separation }, use->highest);
+        ev.count = fit < ev.count ? fit : ev.count;
     }
     return ev;
 }

@@ -15,7 +15,7 @@ ledger_terms terms_of_task(const task *t)
     out.rate = ev.rate;
     out.dim = ev.dim;
     out.sigma_steps = ev.sigma_steps;
-    out.hidden = t->sampling == TASK_HIDDEN;
+    out.hidden = t->secret_draw;
     out.unit = t->unit == TASK_UNIT_RECORD ? LEDGER_UNIT_RECORD : LEDGER_UNIT_CLIENT;
     out.max_rounds_per_client = t->max_rounds_per_client;
     out.epsilon_max = t->epsilon;

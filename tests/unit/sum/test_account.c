@@ -44,10 +44,24 @@ static void terms(void **state)
     t.amplified = false;
     l = terms_of_task(&t);
     assert_true(l.rate == 1); /* visible sampling gives no amplification */
-    t.sampling = TASK_HIDDEN, t.amplified = true, t.unit = TASK_UNIT_RECORD;
+    t.sampling = TASK_HIDDEN, t.amplified = t.secret_draw = true;
     l = terms_of_task(&t);
     CHECK_OK(ledger_terms_check(&l));
-    assert_true(l.rate == 0.25 && l.hidden && l.unit == LEDGER_UNIT_RECORD);
+    assert_true(l.rate == 0.25 && l.hidden && l.unit == LEDGER_UNIT_CLIENT);
+    l = terms_of_client(&t);
+    assert_true(l.rate == 0.25 && l.hidden);
+
+    t = some_task(1, TASK_NOISE_JOINT, true);
+    t.unit = TASK_UNIT_RECORD, t.record_rate = 0.125, t.secret_draw = true;
+    l = terms_of_task(&t);
+    CHECK_OK(ledger_terms_check(&l));
+    assert_true(l.rate == 0.125 && l.hidden && l.unit == LEDGER_UNIT_RECORD);
+    l = terms_of_client(&t); /* no server sees the draw of a record */
+    assert_true(l.rate == 0.125 && l.hidden);
+    t.record_rate = 1, t.secret_draw = false;
+    l = terms_of_task(&t);
+    CHECK_OK(ledger_terms_check(&l));
+    assert_true(l.rate == 1 && !l.hidden);
 
     t = some_task(2, TASK_NOISE_OWN, true);
     l = terms_of_task(&t);
