@@ -559,6 +559,15 @@ double task_filter_s(const task *t, uint64_t rounds)
                            dp_filter_units(t->filter_bits));
 }
 
+double task_model_z(const task *t)
+{
+    const double momentum = t->server == TASK_MOMENTUM ? t->server_optim.momentum : 0;
+    if (t->filter.b == 0)
+        return t->grid.z;
+    return t->grid.z * dp_filter_models(&t->filter, t->rounds, momentum).last /
+           dp_filter_models(&(dp_filter){ 0 }, t->rounds, momentum).last;
+}
+
 double task_divisor(const task *t, uint32_t clients)
 {
     if (t->weights == TASK_CAPPED)
