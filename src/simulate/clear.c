@@ -22,7 +22,7 @@ static sefl_status joint_noise(uint8_t *x, const clear_facts *c, const noise_par
         named_coins_replay(&gen[i], i ? "CSP" : "AS", c->seed, "noise", p->round, p->attempt);
         rng[i] = seeded_rng(&gen[i]);
     }
-    return shares_fill_plain(x, noise_value_bytes(p), c->task->values, c->pool, &rng[0], &rng[1]);
+    return shares_fill_plain(x, noise_share_bytes(p), c->task->values, c->pool, &rng[0], &rng[1]);
 }
 
 typedef struct masking {
@@ -63,7 +63,7 @@ static sefl_status release(int64_t *out, const clear_facts *c, const int64_t *su
     static const uint8_t slice[SHA256_BYTES];
     noise_params p = task_noise_params(t, c->round, c->attempt);
     size_t units = t->ahe.units * t->ahe.plain_bytes, bytes;
-    const size_t each = mode->shares ? noise_value_bytes(&p) : 0;
+    const size_t each = mode->shares ? noise_share_bytes(&p) : 0;
     uint8_t *plain = NULL, *reply = NULL, *x[2] = { NULL, NULL };
     uint8_t mask[AHE_SEED_BYTES], coins[NOISE_COINS];
     seeded gen;

@@ -11,7 +11,7 @@ static double deviation(const task *t)
 static unsigned share_bytes(const task *t)
 {
     noise_params p = task_noise_params(t, 1, 1);
-    return noise_value_bytes(&p);
+    return noise_share_bytes(&p);
 }
 
 static sefl_status reply(uint8_t *out, const task *t, const mode_csp *in)
