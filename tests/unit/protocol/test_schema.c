@@ -129,6 +129,7 @@ static const review task_reviews[] = {
     { "privacy.claim", AGREED, false },
     { "privacy.epsilon", AGREED, false },
     { "privacy.delta", AGREED, false },
+    { "privacy.filter", AGREED, false },
     { "privacy.unit", AGREED, false },
     { "privacy.records_max", AGREED, true }, /* a bound */
     { "privacy.sampling", AGREED, false },
@@ -144,6 +145,7 @@ static const review task_reviews[] = {
     { "rounds.extend_ms", AGREED, false },
     { "rounds.extensions", AGREED, false },
     { "rounds.max_per_client", AGREED, false },
+    { "rounds.separation", AGREED, false },
     { "rounds.patience", AGREED, false },
     { "server.step", AGREED, false },
     { "server.lr", AGREED, false },
