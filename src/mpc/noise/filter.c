@@ -30,11 +30,10 @@ void noise_filter_place(uint64_t *digit, const uint64_t *h, size_t n, unsigned u
 }
 
 void noise_filter_keep(uint8_t *keep, const int64_t *x, const uint64_t *d, const uint64_t *y,
-                       size_t n, unsigned cut, int sign, unsigned mean2)
+                       size_t n, unsigned F, int sign, unsigned mean2)
 {
     const uint64_t s = (uint64_t)(int64_t)sign;
-    const uint64_t mean = sign < 0 ? (uint64_t)mean2 << (cut - 1) : 0;
+    const uint64_t mean = sign < 0 ? (uint64_t)mean2 << (F - 1) : 0;
     for (size_t i = 0; i < n; i++)
-        store_u64(keep + i * NOISE_KEPT,
-                  ((uint64_t)x[i] << cut) + s * ((d[i] << cut) - y[i]) - mean);
+        store_u64(keep + i * NOISE_KEPT, ((uint64_t)x[i] << F) + s * ((d[i] << F) - y[i]) - mean);
 }

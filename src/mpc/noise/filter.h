@@ -10,17 +10,16 @@
  *     both   q = sum of -gamma_j s_j          mod 2^64; s_j: the number that it kept in round r - j
  *            H = (q + 2^11) >> 12             mod 2^52 = 2^(k+F)
  *     CSP    y = (digit << (F-t-g)) + H       mod 2^52;  AS: - H;  the digit contains the dither J
- *     both   a = (y + U) >> cut,  U uniform on `cut` bits;   d = a + Y  (AS: a - Y')
- *     CSP    keeps (x << cut) + (d << cut) - y                            mod 2^64
- *     AS     keeps (x << cut) - (d << cut) + y - mean2 << (cut - 1)       mod 2^64
+ *     both   a = (y + U) >> F,  U uniform on F bits;   d = a + Y  (AS: a - Y')
+ *     CSP    keeps (x << F) + (d << F) - y                          mod 2^64
+ *     AS     keeps (x << F) - (d << F) + y - mean2 << (F - 1)       mod 2^64
  *
- * In mode joint cut = F, x is a share of X, of which k + 12 bits matter, and mean2 = 123 is twice
- * the mean of X. In mode own cut = F - t: values count fine steps; x is the server's own noise, Y
- * and mean2 are 0.
+ * x is a share of X, of which k + 12 bits matter, and mean2 = 123 is twice the mean of X. (In mode
+ * own each server knows its noise and filters it in the clear: protocol/modes/own.c.)
  *
  * The modulus shrinks by 12 bits when H is made, so no share needs a truncation protocol. H of both
  * servers together differs from the exact number by less than one unit of 2^-F; docs/PRIVACY.md
- * charges it. Only a and d leave a server: y on the fine grid shows the roundings of the last
+ * charges it. Only d leaves a server: y on the fine grid shows the roundings of the last
  * round, so a server never releases it.
  *
  * A lag whose numbers one server has lost is left out by both (noise_params.lags): that removes
@@ -58,6 +57,6 @@ void noise_filter_place(uint64_t *digit, const uint64_t *h, size_t n, unsigned u
 
 /* Writes the n numbers that a server keeps, from its x, d and y. */
 void noise_filter_keep(uint8_t *keep, const int64_t *x, const uint64_t *d, const uint64_t *y,
-                       size_t n, unsigned cut, int sign, unsigned mean2);
+                       size_t n, unsigned F, int sign, unsigned mean2);
 
 #endif

@@ -82,9 +82,9 @@ static sefl_status check_filter(const noise_params *p)
     }
     SEFL_NEED(p->lags >> NOISE_LAGS == 0 && sum <= NOISE_GAMMA_ONE, SEFL_EINVAL,
               "noise: a filter takes back %u / 4096 of the noise", sum);
-    SEFL_NEED(sum == 0 || p->k + p->t + p->g <= NOISE_PLACE_BITS, SEFL_EINVAL,
-              "noise: k = %u, t = %u, g = %u: a filter needs k + t + g <= %d", p->k, p->t, p->g,
-              NOISE_PLACE_BITS);
+    SEFL_NEED(sum == 0 || (p->k + p->t + p->g <= NOISE_PLACE_BITS && !p->shape->fraction),
+              SEFL_EINVAL, "noise: k = %u, t = %u, g = %u: a filter needs k + t + g <= %d", p->k,
+              p->t, p->g, NOISE_PLACE_BITS);
     return SEFL_OK;
 }
 
@@ -134,8 +134,9 @@ typedef struct half {
 /* Bits below the grid of the values; with a filter, digits are finer. */
 static unsigned cut_bits(const noise_params *p)
 {
-    const unsigned below = noise_has_filter(p) ? NOISE_PLACE_BITS - p->k : p->t + p->g;
-    return p->shape->fraction ? below - p->t : below;
+    if (noise_has_filter(p))
+        return NOISE_PLACE_BITS - p->k;
+    return p->shape->fraction ? p->g : p->t + p->g;
 }
 
 static sefl_status half_init(half *h, const noise_memory *memory, const uint8_t coins[NOISE_COINS],

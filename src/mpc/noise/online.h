@@ -77,7 +77,7 @@ typedef struct noise_params {
     const noise_shape *shape; /* what the servers compute; must be set */
     uint8_t slice[32];        /* joint: shares_slice_hash of the shares that the reply uses */
     /* The filter: round r takes back gamma[j] / 4096 of the noise of round r - 1 - j. All zero:
-     * there is none. At most 4096 together; k + t + g <= 52. */
+     * there is none. At most 4096 together; k + t + g <= 52; only with a coarse shape. */
     uint16_t gamma[NOISE_LAGS];
     uint8_t lags; /* bit j: both servers have what they kept in round r - 1 - j, and use it */
 } noise_params;

@@ -5,7 +5,7 @@
 
 static double deviation(const task *t)
 {
-    return DP_G44_SIGMA * t->ahe.pack.h;
+    return task_noise_gain(t) * DP_G44_SIGMA * t->ahe.pack.h;
 }
 
 static unsigned share_bytes(const task *t)

@@ -43,8 +43,8 @@ static void remember(side *s, unsigned round, unsigned lags)
             s->memory.past[j] = kept_in(s, round - 1 - j);
 }
 
-/* Shares of X with the real law (joint), or each server's own noise. */
-static void draw_noise(seeded *gen, side *as, side *csp, bool joint)
+/* Shares of X, with the real law. */
+static void draw_noise(seeded *gen, side *a, side *c)
 {
     for (size_t i = 0; i < N; i++) {
         uint64_t coins = seeded_u64(gen), own = seeded_u64(gen);
@@ -52,8 +52,8 @@ static void draw_noise(seeded *gen, side *as, side *csp, bool joint)
         for (unsigned j = 0; j < 34; j++)
             bits[j] = coins >> j & 1;
         uint32_t x = law_value_vartime(&sampler_g44, 32, 0, bits);
-        as->x[i] = joint ? (int64_t)(own & UINT32_MAX) : (int64_t)(own >> 40) - (1 << 23);
-        csp->x[i] = joint ? (int64_t)((x - own) & UINT32_MAX) : (int64_t)(coins >> 40) - (1 << 23);
+        a->x[i] = (int64_t)(own & UINT32_MAX);
+        c->x[i] = (int64_t)((x - own) & UINT32_MAX);
     }
 }
 
@@ -88,7 +88,7 @@ static void one_round(const noise_params *p, pool *threads, seeded *gen)
         v[i] = seeded_below(gen, ring);
         n[i] = (v[i] + ((uint64_t)sum[i] << p->g)) & (ring - 1);
     }
-    draw_noise(gen, &as, &csp, p->shape == &noise_joint);
+    draw_noise(gen, &as, &csp);
     remember(&as, (unsigned)p->round, p->lags), remember(&csp, (unsigned)p->round, p->lags);
     noise_digits dn = noise_digits_of(n), dv = noise_digits_of(v);
     CHECK_OK(noise_reply_bytes(&bytes, p));
@@ -129,15 +129,13 @@ static void kept_numbers_add_up(void **state)
 {
     (void)state;
     static const struct {
-        const noise_shape *shape;
         unsigned k, t, g;
         uint16_t gamma[LAGS];
     } cases[] = {
-        { &noise_joint, 16, 12, 16, { 3700 } },
-        { &noise_joint, 16, 12, 0, { 2048, 900, 500, 300 } },
-        { &noise_joint, 20, 14, 16, { 4096 } },
-        { &noise_own, 16, 12, 16, { 3700 } },
-        { &noise_own, 20, 14, 0, { 2048, 0, 700, 1 } },
+        { 16, 12, 16, { 3700 } },
+        { 16, 12, 0, { 2048, 900, 500, 300 } },
+        { 20, 14, 16, { 4096 } },
+        { 19, 12, 0, { 2048, 0, 700, 1 } },
     };
     seeded gen;
     pool *threads;
@@ -149,11 +147,9 @@ static void kept_numbers_add_up(void **state)
                            .t = cases[c].t,
                            .g = cases[c].g,
                            .attempt = 1,
-                           .shape = cases[c].shape };
-        const bool joint = p.shape == &noise_joint;
-        const unsigned F = 52 - p.k, cut = joint ? F : F - p.t;
-        const filter_ref f = filter_ref_of(p.k, F, 12);
-        const wide step = (wide)1 << cut, most = step * (joint ? 2048 : 1 << 25);
+                           .shape = &noise_joint };
+        const filter_ref f = filter_ref_of(p.k, 52 - p.k, 12);
+        const wide most = f.unit * 2048;
         double squares = 0, cross = 0, values = 0;
         memcpy(p.gamma, cases[c].gamma, sizeof p.gamma);
         for (unsigned r = 1; r <= ROUNDS; r++) {
@@ -164,7 +160,7 @@ static void kept_numbers_add_up(void **state)
             one_round(&p, r % 2 ? threads : NULL, &gen);
             for (size_t i = 0; i < N; i++) {
                 wide fresh = noise_of(&f, r, i), h = taken_back(&f, &p, i), before = 0;
-                wide released = (2 * (wide)w[i] + (joint ? 1 : 0)) * step / 2;
+                wide released = (2 * (wide)w[i] + 1) * f.unit / 2;
                 wide mu = (wide)sum[i] * (f.unit >> p.t) + h;
                 for (unsigned j = 0; j < LAGS; j++)
                     if (p.lags >> j & 1)
@@ -172,17 +168,16 @@ static void kept_numbers_add_up(void **state)
                 assert_true(wide_mod(released - mu - fresh, f.place) == 0);
                 assert_true(fresh > -most && fresh < most); /* nothing wrapped */
                 assert_true(h * 4096 + before > -4096 && h * 4096 + before <= 4096);
-                double own = (double)fresh / (double)step;
+                double own = (double)fresh / (double)f.unit;
                 squares += own * own, values += 1;
                 if (p.lags & 1)
-                    cross += own * (double)noise_of(&f, r - 1, i) / (double)step;
+                    cross += own * (double)noise_of(&f, r - 1, i) / (double)f.unit;
             }
         }
         printf("variance %.2f, covariance of rounds %.2f\n", squares / values, cross / values);
-        if (joint) { /* a jump adds up to some thousands, with probability 2^-17 */
-            assert_true(fabs(squares / values - 89.1) < 6 * 130 / sqrt(values) + 0.2);
-            assert_true(fabs(cross / values) < 6 * 90 / sqrt(values));
-        }
+        /* a jump adds up to some thousands, with probability 2^-17 */
+        assert_true(fabs(squares / values - 89.1) < 6 * 130 / sqrt(values) + 0.2);
+        assert_true(fabs(cross / values) < 6 * 90 / sqrt(values));
     }
     pool_free(threads);
 }
@@ -282,6 +277,8 @@ static void refusals(void **state)
     p.lags = 0, p.gamma[2] = 1;
     CHECK_STATUS(noise_reply_bytes(&bytes, &p), SEFL_EINVAL);
     p.gamma[2] = 0, p.k = 25;
+    CHECK_STATUS(noise_reply_bytes(&bytes, &p), SEFL_EINVAL);
+    p.k = 16, p.shape = &noise_own;
     CHECK_STATUS(noise_reply_bytes(&bytes, &p), SEFL_EINVAL);
     p.gamma[0] = p.gamma[1] = 0;
     CHECK_OK(noise_reply_bytes(&bytes, &p));
