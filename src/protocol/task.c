@@ -508,6 +508,8 @@ noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt)
                        .g = t->ahe.pack.g,
                        .shape = task_mode(t)->shape };
     memcpy(p.task, t->id, sizeof p.task);
+    if (task_mode(t)->shares) /* else each server filters its own noise: modes/own.c */
+        memcpy(p.gamma, t->filter.gamma, sizeof p.gamma);
     return p;
 }
 

@@ -140,7 +140,8 @@ double plan_noise_ratio(const federation *s, double drawn)
 
 const char *plan_fewer_values(const federation *s)
 {
-    return s->task.external ? "fewer trained values (training.only)" : "a larger model.block";
+    return s->task.external ? "fewer trained values (training.only)"
+                            : "a larger model.block, fewer trained values (training.only)";
 }
 
 sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double delta)

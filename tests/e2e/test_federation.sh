@@ -79,12 +79,20 @@ same_model 3
 grep -q '"rounds":3' "$dir/spent" || fail "$(cat "$dir/spent")"
 
 # ---- records drawn in secret: the ledgers charge the rate, a killed client keeps its draw ------
-note "records drawn in secret"
+# They start from a model that was trained on public text, and train its body alone.
+note "records drawn in secret, from a public start"
 fed_names=
-fed_provision records --clients 3 --words 600 --set privacy.claim=dp --set privacy.z=1 --set privacy.clip=1 \
+"$SEFL" data synth --out "$dir/open" --clients 1 --tokens 4000 --seed 9 > /dev/null || fail "data synth"
+"$SEFL" train --data "$dir/open" --vocab "$dir/open/vocab.txt" --out "$dir/start" --block 8 --epochs 1 --quiet \
+    --set model.embed=16 --set model.hidden=16 --set model.layers=1 --set model.batch=5 --set model.steps=20 \
+    > /dev/null || fail "train"
+fed_provision records --clients 3 --words 600 --vocab "$dir/open/vocab.txt" --init "$dir/start/model.safetensors" \
+    --set model.embed=16 --set model.hidden=16 --set model.block=8 --set 'training.only=rnn.*' \
+    --set privacy.claim=dp --set privacy.z=1 --set privacy.clip=1 \
     --set privacy.epsilon=20 --set privacy.delta=1e-5 --set rounds.count=2 --set training.epochs=0 --set training.steps=1 \
     --set privacy.unit=record --set privacy.records_max=40 --set privacy.record_rate=0.25 --set rounds.deadline_ms=$((4000 * t))
 "$SEFL" task show --explain "$fed/public/task.json" > "$dir/explained" || fail "task show"
+grep -q "for 608 values" "$dir/provision.out" || fail "the update is not the body: $(cat "$dir/provision.out")"
 grep -q "draws each of its records in secret, with probability 0.25" "$dir/explained" || fail "$(cat "$dir/explained")"
 fed_servers --linger 2
 fed_clients 1 2 3
