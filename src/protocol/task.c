@@ -554,6 +554,22 @@ dp_event task_event(const task *t, uint64_t count)
     return dp_filter_event(&ev, task_filter_s(t, count), count);
 }
 
+bool task_is_turn(const task *t, const uint8_t client[32], uint64_t round)
+{
+    uint8_t hash[SHA256_BYTES];
+    if (t->separation <= 1)
+        return true;
+    sha256_join(hash, span_of_str("sefl turn 1"), span_of(t->id, sizeof t->id), span_of(client, 32),
+                span_of(NULL, 0));
+    return load_u64(hash) % t->separation == round % t->separation;
+}
+
+bool task_is_soon(const task *t, uint64_t last, uint64_t round)
+{
+    return t->separation > 1 && last > 0 &&
+           (round > last ? round - last : last - round) < t->separation;
+}
+
 double task_filter_s(const task *t, uint64_t rounds)
 {
     return dp_filter_s(&t->filter, rounds, &(dp_turns){ t->max_rounds_per_client, t->separation }) +

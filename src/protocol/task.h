@@ -157,6 +157,14 @@ struct noise_params task_noise_params(const task *t, uint64_t round, uint64_t at
 /* Computes the size of CSP's output: a reply (noise/online.h), or masked plain units. */
 sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
 
+/* Clients take turns: with rounds.separation s, it is a client's turn in the rounds that equal its
+ * group modulo s. The group is SHA-256("sefl turn 1", task id, client), its first 8 bytes as a
+ * number, modulo s. So a round has 1 / s of the clients, and a client that keeps to its turns keeps
+ * the separation. Always true if s is 1. */
+bool task_is_turn(const task *t, const uint8_t client[32], uint64_t round);
+/* True if a client that took part in round `last` (0: none) must not take part in this round. */
+bool task_is_soon(const task *t, uint64_t last, uint64_t round);
+
 /* Returns S after so many rounds of a task with a filter, slack included (privacy/filter.h). */
 double task_filter_s(const task *t, uint64_t rounds);
 

@@ -823,7 +823,23 @@ static void test_filter(void **state)
     task_clear(&t);
     CHECK_OK(sample_task(&t, "privacy.filter=3000", wide[1], wide[2], wide[3], NULL));
     task_clear(&t);
-    /* clients take turns: the usual threshold is half of those whose turn it is */
+    /* clients take turns: every client in one of four rounds, about as many in each */
+    t = (task){ .separation = 4 };
+    unsigned groups[4] = { 0 };
+    for (unsigned i = 0; i < 400; i++) {
+        const uint8_t client[32] = { (uint8_t)i, (uint8_t)(i >> 8) };
+        unsigned own = 0;
+        for (uint64_t round = 1; round <= 4; round++)
+            if (task_is_turn(&t, client, round))
+                own++, groups[round - 1]++;
+        assert_int_equal(own, 1);
+        assert_int_equal(task_is_turn(&t, client, 3), task_is_turn(&t, client, 7));
+    }
+    for (int i = 0; i < 4; i++)
+        assert_in_range(groups[i], 65, 135); /* 100, standard deviation 9 */
+    assert_false(task_is_soon(&t, 0, 3));
+    assert_true(task_is_soon(&t, 1, 4) && !task_is_soon(&t, 1, 5) && task_is_soon(&t, 5, 2));
+    /* the usual threshold is half of those whose turn it is */
     CHECK_OK(
         sample_task(&t, "rounds.separation=4", "rounds.enrolled=80", "rounds.threshold=0", NULL));
     assert_int_equal(t.threshold, 10);
