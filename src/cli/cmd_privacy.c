@@ -230,6 +230,26 @@ static int run_plan(void *options)
 static const char *const unit_mark[] = { ", for a client",
                                          ", FOR A RECORD; nothing is claimed for a client", "" };
 
+/* What a task with correlated noise is charged, and why. */
+static void spent_filter(const ledger *l, size_t i, const ledger_terms *t)
+{
+    if (t->filter.b == 0)
+        return;
+    const double s = ledger_task_s(l, i);
+    printf("    correlated noise (filter %u", t->filter.gamma[0]);
+    for (unsigned j = 1; j < t->filter.b; j++)
+        printf(", %u", t->filter.gamma[j]);
+    printf("): an update also shows in later rounds, so its rounds are charged as one release\n"
+           "    with noise z / S = %g / %.4g = %.4g; ",
+           t->z, up(s), down(t->z / s));
+    if (t->horizon > 0)
+        printf("S covers this client's rounds up to the last one, %" PRIu64
+               ", which it cannot stop\n",
+               t->horizon);
+    else
+        printf("S covers the worst pattern of rounds of a client so far\n");
+}
+
 static void spent_text(const ledger *l, const ledger_total *t)
 {
     const dp_claim server[2] = { t->server, t->server_replace };
@@ -252,6 +272,7 @@ static void spent_text(const ledger *l, const ledger_total *t)
                    : terms->unit == LEDGER_UNIT_RECORD ? " (drawn in secret)"
                                                        : " (hidden)",
                    terms->epsilon_max, terms->delta);
+        spent_filter(l, i, terms);
     }
     text_epsilon("spent, against a server", server, t->delta, unit_mark[t->unit]);
     text_epsilon("spent, against others", others, t->delta, unit_mark[t->unit]);
@@ -286,7 +307,11 @@ static sefl_status spent_json(const ledger *l, const ledger_total *t)
                     lf_str("noise", dp_noise_name(terms->noise)), lf_real("z", terms->z),
                     lf_real("rate", terms->rate), lf_bool("hidden", terms->hidden),
                     lf_u64("max_rounds_per_client", terms->max_rounds_per_client),
-                    lf_real("epsilon_max", terms->epsilon_max), lf_real("delta", terms->delta));
+                    lf_real("epsilon_max", terms->epsilon_max), lf_real("delta", terms->delta),
+                    lf_u64("separation", terms->separation),
+                    lf_if(terms->filter.b > 0, lf_u64("horizon", terms->horizon)),
+                    lf_if(terms->filter.b > 0,
+                          lf_real("s", terms->filter.b > 0 ? ledger_task_s(l, i) : 0)));
     }
     json_close(&j, ']');
     ledger_get_head(l, &head);

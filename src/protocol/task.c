@@ -539,6 +539,8 @@ noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt)
                        .g = t->ahe.pack.g,
                        .shape = task_mode(t)->shape };
     memcpy(p.task, t->id, sizeof p.task);
+    if (task_mode(t)->shares) /* else each server filters its own noise: modes/own.c */
+        memcpy(p.gamma, t->filter.gamma, sizeof p.gamma);
     return p;
 }
 
@@ -588,6 +590,15 @@ double task_filter_s(const task *t, uint64_t rounds)
     return dp_filter_s(&t->filter, rounds, &(dp_turns){ t->max_rounds_per_client, t->separation }) +
            dp_filter_slack(&t->filter, rounds, t->values, t->grid.z,
                            dp_filter_units(t->filter_bits));
+}
+
+double task_model_z(const task *t)
+{
+    const double momentum = t->server == TASK_MOMENTUM ? t->server_optim.momentum : 0;
+    if (t->filter.b == 0)
+        return t->grid.z;
+    return t->grid.z * dp_filter_models(&t->filter, t->rounds, momentum).last /
+           dp_filter_models(&(dp_filter){ 0 }, t->rounds, momentum).last;
 }
 
 double task_divisor(const task *t, uint32_t clients)

@@ -183,6 +183,10 @@ sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
 /* Returns S after so many rounds of a task with a filter, slack included (privacy/filter.h). */
 double task_filter_s(const task *t, uint64_t rounds);
 
+/* Returns the z of independent noise that would leave as much noise in the last model as this task's
+ * noise does; without a filter, its own z. */
+double task_model_z(const task *t);
+
 /* Returns the accountant's event for `count` releases of this task, against observers who do not
  * see participation: rate is record_rate if the unit is a record, otherwise 1 unless t->amplified.
  * If there is no claim (noise none), all members except count are zero, as in a ledger. With a

@@ -450,7 +450,7 @@ static sefl_status finish(work *w, work_got *got)
         got->average = w->average;
     } else if (w->device_sums) {
         got->sum = w->sum;
-        got->noisy = w->s->e->protection->central && w->ranks->size == 1;
+        got->noisy = work_adds_noise(w);
     } else {
         got->sum = w->lane[0].sum;
     }

@@ -20,13 +20,25 @@ ledger_terms terms_of_task(const task *t)
     out.max_rounds_per_client = t->max_rounds_per_client;
     out.epsilon_max = t->epsilon;
     out.delta = t->delta;
+    out.separation = t->separation > 1 ? t->separation : 0;
+    if (t->filter.b > 0) {
+        out.filter = t->filter;
+        out.z = t->grid.z; /* not z / S, as in the event */
+        out.dim = t->values;
+        out.units = dp_filter_units(t->filter_bits);
+    }
     return out;
 }
 
 ledger_terms terms_of_client(const task *t)
 {
     ledger_terms out = terms_of_task(t);
-    if (dp_noise_claims(out.noise) && !out.hidden)
+    if (!dp_noise_claims(out.noise))
+        return out;
+    if (!out.hidden)
         out.rate = 1;
+    out.separation = 0; /* its charges are the rounds in which it took part */
+    if (out.filter.b > 0)
+        out.horizon = t->rounds;
     return out;
 }

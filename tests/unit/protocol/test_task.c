@@ -909,6 +909,16 @@ static void test_explain(void **state)
     }
     task t;
     sefl_buf words = { 0 };
+    CHECK_OK(sample_task(&t, "privacy.filter=2048,512", "rounds.separation=2", "rounds.count=40",
+                         "rounds.max_per_client=5", NULL));
+    CHECK_OK(task_explain(&words, &t));
+    assert_true(has(&words, "takes back 50.0 %, 12.5 % of the noise of the rounds before it"));
+    assert_true(has(&words, "40 rounds count as one with noise"));
+    assert_true(has(&words, "up to the last round (40)"));
+    assert_true(has(&words, "a client waits until 2 rounds later"));
+    assert_false(has(&words, "no amplification by"));
+    buf_clear(&words);
+    task_clear(&t);
     CHECK_OK(sample_task(&t, "privacy.noise=none", "privacy.claim=none", NULL));
     TEST_FAULTS(FAULT_ALLOC, buf_clear(&words); st = task_explain(&words, &t), (void)0);
     assert_true(has(&words, "AS and every client learn the exact average"));
