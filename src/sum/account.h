@@ -39,6 +39,8 @@ typedef struct account_memory {
     sefl_status (*put)(void *ctx, const char *name, sefl_span value);
     /* Appends to out; SEFL_ENOTFOUND if there is none. */
     sefl_status (*get)(void *ctx, const char *name, sefl_buf *out);
+    /* Where the ledger itself is, if several processes share the store; read is NULL: the file. */
+    ledger_medium ledger;
 } account_memory;
 
 /* What m refers to must outlive the account. The simulator, whose state ends with the process,

@@ -1,4 +1,5 @@
 /* account_disk: an account (sum/account.h) that remembers its ledger's head in a server's journal.
+ * If processes share the journal, the ledger itself is there too, and ledger_path is a copy.
  *
  *     SEFL_TRY(account_disk_open(&a, j, ledger_path, &task));        // free with account_close
  *
