@@ -1,16 +1,17 @@
 #!/bin/sh
 # Two CSP processes over one PostgreSQL, one of them active by a lease. At seeded moments (SEFL_TEST_SEED) the active one is
-# killed, or stopped until the other has taken over and then woken up. The run completes; no round is charged or revealed
-# twice; the process that lost the lease ends by itself. The audit (tests/tools) checks the sums, ledgers and receipts.
+# killed, or stopped until the other has taken over and then woken up; at last the database itself is killed and
+# restarted. The run completes; no round is charged or revealed twice; the process that lost the lease ends by itself. The
+# audit (tests/tools) checks the sums, ledgers and receipts.
 #
-# Four such moments in CI, 40 with SEFL_SOAK.
+# Three such moments in CI, 40 with SEFL_SOAK.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/federation.lib.sh
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
 "$SEFL" version | grep -q '^PostgreSQL' || { echo "built without PostgreSQL"; exit 77; }
 server=$SEFL_SOURCE/tests/support/pg_server
-moments=4
+moments=3
 [ -z "${SEFL_SOAK:-}" ] || moments=40
 chmod 755 "$dir" # the server's user reaches its socket here
 url=$("$server" start "$dir/pg")
@@ -27,7 +28,7 @@ fed_end_all() {
 sql() { psql -qAtX "$url" -c "$1"; }
 
 fed_provision run --clients 3 --words 300 --set model.embed=32 --set model.hidden=32 \
-    --set rounds.count=16 --set rounds.deadline_ms=60000
+    --set rounds.count=14 --set rounds.deadline_ms=60000
 for b in a b; do
     cp -a "$fed/csp" "$fed/csp-$b"
     echo 127.0.0.1:0 > "$fed/csp-$b/at"
@@ -87,9 +88,21 @@ for n in $(seq 0 $((moments - 1))); do
     note "moment $n: csp-$now to csp-$other"
     csp $now # stands by from now on
 done
+# kill -9 of the database: both processes connect again, and the run goes on
+before=$(closed)
+fed_until 60 "closing of a round" one_more_closed
+"$server" crash "$dir/pg"
+"$server" again "$dir/pg"
+note "the database was killed"
 [ "$stopped" -gt 0 ] || fail "no process was stopped: the task ended before"
 for name in client-01 client-02 client-03; do fed_done $name 240; done
-for b in a b; do fed_done csp-$b 60; done # the standby takes over a task that is over
+fine=0
+for b in a b; do # the standby takes over a task that is over; after the database's restart either may have lost the lease
+    fed_wait csp-$b 60
+    if [ "$rc" -eq 0 ]; then fine=$((fine + 1)); continue; fi
+    tail -n 5 "$dir/log/csp-$b" | grep -q 'the lease .* was lost' || fail "csp-$b exits $rc"
+done
+[ $fine -gt 0 ] || fail "no CSP saw the end of the task"
 fed_kill TERM aggregator
 fed_done aggregator 20
 
