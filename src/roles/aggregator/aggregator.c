@@ -299,16 +299,35 @@ static void listed(void *ctx)
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
+/* Several processes: two connections, so that the rounds do not wait for uploads. */
+static sefl_status open_shared(aggregator *a)
+{
+    sefl_status st = SEFL_OK;
+    const aggregator_settings *c = a->o.settings;
+    uint8_t root[32];
+    const journal_place at = { .folder = c->shared, .store = c->store, .root = root };
+    sign_key_derive(a->key, "sefl shared store 1", root);
+    SEFL_TRY(file_make_folder(c->state, 0700));
+    SEFL_TRY(journal_open_at(&a->journal, &at, "aggregator", a->task.id));
+    SEFL_TRY(journal_open_at(&a->own, &at, "aggregator", a->task.id));
+done:
+    sefl_wipe(root, sizeof root);
+    return st;
+}
+
 static sefl_status open_store(aggregator *a)
 {
     const aggregator_settings *c = a->o.settings;
-    SEFL_PASS(journal_open(&a->journal, c->state, "aggregator", a->task.id));
+    SEFL_PASS(c->store ? open_shared(a)
+                       : journal_open(&a->journal, c->state, "aggregator", a->task.id));
     SEFL_PASS(account_disk_open(&a->account, a->journal, c->ledger, &a->task));
+    /* each process has a log of its own, and the shared journal names none of them */
     SEFL_PASS(audit_log_open(&a->audit, &(audit_log_config){ .folder = c->state,
                                                              .key = a->key,
                                                              .clock = &a->wall,
                                                              .log = a->o.log,
-                                                             .journal = a->journal }));
+                                                             .journal =
+                                                                 a->own ? NULL : a->journal }));
     a->disk = (as_disk){ .j = a->journal, .coins = &a->coins };
     a->audited = (audit_as){
         .inner = as_disk_store(&a->disk), .log = a->audit, .account = a->account, .task = &a->task
@@ -357,6 +376,8 @@ static sefl_status make_rounds(aggregator *a)
                     .log = a->o.log,
                     .ping_ms = c->link_silence_s < 30 ? 1000 * c->link_silence_s / 3 : 0 },
             .journal = a->journal,
+            .own = a->own,
+            .lease_ms = 1000 * c->lease_s,
             .releases = a->releases,
             .audit = a->audit,
             .dial = dial_of(a),
@@ -371,7 +392,8 @@ static sefl_status make_rounds(aggregator *a)
                                                        .seal = a->task.seal,
                                                        .ahe = &a->task.ahe,
                                                        .pub = a->task.pub,
-                                                       .journal = a->journal,
+                                                       .journal = a->own ? a->own : a->journal,
+                                                       .bodies = rounds_bodies(a->rounds),
                                                        .key = a->key,
                                                        .admission = rounds_admission(a->rounds),
                                                        .parts_most = a->task.enrolled + PARTS_SPARE,
@@ -433,7 +455,8 @@ static sefl_status begin(aggregator *a)
     SEFL_PASS(releases_new(
         &a->releases, &(releases_config){ .task = &a->task, .files = a->files, .pool = a->pool }));
     SEFL_PASS(open_store(a));
-    monitor_task(&a->monitor, a->account, &a->task);
+    if (!a->own) /* otherwise the ledger is the leader's */
+        monitor_task(&a->monitor, a->account, &a->task);
     SEFL_PASS(make_lanes(a));
     SEFL_PASS(make_rounds(a));
     agg_status_look(a); /* before the first round */
@@ -478,12 +501,13 @@ void agg_task_end(aggregator *a)
     account_close(a->account);
     audit_end(a->audit);
     journal_close(a->journal);
+    journal_close(a->own);
     buckets_free(a->http.enrol_rate);
     buckets_free(a->http.enrol_origin);
     task_clear(&a->task);
     buf_clear(&a->envelope);
     a->server = NULL, a->ingest = NULL, a->rounds = NULL, a->lanes = NULL, a->shares = NULL;
-    a->releases = NULL, a->account = NULL, a->journal = NULL, a->audit = NULL;
+    a->releases = NULL, a->account = NULL, a->journal = NULL, a->own = NULL, a->audit = NULL;
     a->http.enrol_rate = a->http.enrol_origin = NULL;
     a->has_task = false;
     a->withdrawn = false;
@@ -500,7 +524,7 @@ static sefl_status open_task(aggregator *a)
 {
     const aggregator_settings *c = a->o.settings;
     a->files = c->files;
-    SEFL_PASS(file_path(a->metrics, "%s/metrics.jsonl", c->state));
+    SEFL_PASS(file_path(a->metrics, "%s/metrics.jsonl", c->shared ? c->shared : c->state));
     return agg_task_begin(a);
 }
 

@@ -256,6 +256,14 @@ void collect_begin(collect *c, uint64_t round)
     pthread_mutex_unlock(&c->lock);
 }
 
+uint64_t collect_round(collect *c)
+{
+    pthread_mutex_lock(&c->lock);
+    uint64_t round = c->round;
+    pthread_mutex_unlock(&c->lock);
+    return round;
+}
+
 sefl_status collect_add(collect *c, uint64_t round, const round_entry *m, bool check_hash,
                         body_room *body)
 {
@@ -333,6 +341,27 @@ sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum, const sefl_
 done:
     pthread_mutex_unlock(&c->lock);
     return st;
+}
+
+sefl_status collect_partial(collect *c, uint64_t round, uint8_t *out, const sefl_progress *stop)
+{
+    sefl_status st = SEFL_OK;
+    pthread_mutex_lock(&c->lock);
+    SEFL_TRY(wait_for_sum(c, round, stop));
+    SEFL_CHECK(!c->closed, SEFL_ESTATE, "the sum of round %llu is closed",
+               (unsigned long long)round);
+    c->closed = true; /* a failure spoils the sum */
+    SEFL_TRY(ahe_sum_write_partial(c->c.ahe, c->sum, out, c->pool));
+    body_pool_trim(c->c.body_pool);
+done:
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+sefl_status collect_subtract(collect *c, ahe_sum *sum, uint64_t round, const round_entry *m)
+{
+    const entry e = { .m = *m, .check_hash = true };
+    return walk_body(c, sum, round, &e, ahe_sum_take, c->pool);
 }
 
 bool collect_entry(collect *c, uint64_t round, uint32_t i, round_entry *out)

@@ -12,6 +12,10 @@ static sefl_status get(void *ctx, const char *name, sefl_buf *out)
 
 sefl_status account_disk_open(account **out, journal *j, const char *ledger_path, const task *t)
 {
-    account_memory m = { .ctx = j, .place = journal_folder(j), .put = put, .get = get };
+    account_memory m = { .ctx = j,
+                         .place = journal_folder(j),
+                         .shared = journal_is_shared(j),
+                         .put = put,
+                         .get = get };
     return account_open(out, &m, ledger_path, t);
 }
