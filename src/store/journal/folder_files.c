@@ -21,19 +21,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NAME_MAX_ = 64, DEPTH_MAX = 4 };
+enum { DEPTH_MAX = 4 };
 #define SECRET_MAX ((size_t)1 << 30)
 
 /* ---- names --------------------------------------------------------------------------------- */
-
-static sefl_status check_name(const char *name, size_t n)
-{
-    bool ok = n >= 1 && n <= NAME_MAX_ && name[0] != '.';
-    for (size_t i = 0; ok && i < n; i++)
-        ok = isalnum((unsigned char)name[i]) || strchr("._-", name[i]);
-    ok = ok && !(n == 3 && memcmp(name, "key", 3) == 0) && strncmp(name, "key.tmp-", 8) != 0;
-    return ok ? SEFL_OK : sefl_fail(SEFL_EINVAL, "\"%s\" is not a name for a round's file", name);
-}
 
 static sefl_status task_path(const journal *j, char out[PATH_MAX])
 {
@@ -50,13 +41,7 @@ static sefl_status round_path(const journal *j, char out[PATH_MAX], uint64_t rou
                      between, name);
 }
 
-static sefl_status name_path(const journal *j, char out[PATH_MAX], uint64_t round, const char *name)
-{
-    sefl_status st = check_name(name, strlen(name));
-    return st == SEFL_OK ? round_path(j, out, round, "/", name) : st;
-}
-
-static sefl_status make_round(const journal *j, char out[PATH_MAX], uint64_t round)
+sefl_status folder_make_round(const journal *j, char out[PATH_MAX], uint64_t round)
 {
     SEFL_PASS(task_path(j, out));
     SEFL_PASS(file_make_folder(out, 0700));
@@ -181,6 +166,8 @@ static sefl_status settle_round(void *ctx, const char *folder, const char *path,
     bool wiped;
     if (number_in(name, "round-", ".wipe", &n))
         return remove_durably(folder, path);
+    if (((const journal *)ctx)->big) /* other processes may be writing there */
+        return SEFL_OK;
     if (strstr(name, ".kem.tmp-"))
         return wipe_kem(folder, path);
     if (!number_in(name, "round-", "", &n))
@@ -198,11 +185,10 @@ static sefl_status settle_task(void *ctx, const char *folder, const char *path, 
     if (!number_in(name, "task-", "", &n))
         return SEFL_OK;
     if (n == 0 || n > j->number) /* here: the number of tasks that the database knows */
-        return sefl_fail(
-            SEFL_ESTATE,
-            "%s has rounds of tasks that its journal.db does not know: was it deleted, "
-            "or an old copy put back?",
-            folder);
+        return sefl_fail(SEFL_ESTATE,
+                         "%s has rounds of tasks that its database does not know: was it deleted, "
+                         "or an old copy put back?",
+                         folder);
     return each_in(ctx, path, settle_round);
 }
 
@@ -214,96 +200,39 @@ sefl_status files_settle(journal *j, uint64_t tasks)
 
 /* ---- large things -------------------------------------------------------------------------- */
 
-static sefl_status unlocked(journal *j, sefl_status st)
+static sefl_status key_of(journal *j, uint64_t round, uint8_t key[ROUNDKEY_BYTES],
+                          const sefl_rng *rng)
 {
-    pthread_mutex_unlock(&j->files);
-    return st;
-}
-#define LOCKED(j, call) (pthread_mutex_lock(&(j)->files), unlocked((j), (call)))
-
-sefl_status journal_secret_put(journal *j, uint64_t round, const char *name, sefl_span bytes,
-                               const sefl_rng *rng)
-{
-    sefl_status st = SEFL_OK;
-    char folder[PATH_MAX], path[PATH_MAX];
-    uint8_t key[ROUNDKEY_BYTES] = { 0 };
-    sefl_buf sealed = { 0 };
-    pthread_mutex_lock(&j->files);
-    SEFL_CHECK(bytes.n <= SECRET_MAX / 2, SEFL_ERANGE, "%s: %zu bytes are too many", name, bytes.n);
-    SEFL_TRY(name_path(j, path, round, name));
-    SEFL_TRY(make_round(j, folder, round));
-    SEFL_TRY(roundkey_make(key, folder, rng));
-    SEFL_TRY(roundkey_seal(&sealed, key, &(roundkey_place){ j->task, round, name }, bytes, rng));
-    SEFL_TRY(file_write_atomic(path, buf_span(&sealed), 0600));
-done:
-    pthread_mutex_unlock(&j->files);
-    sefl_wipe(key, sizeof key);
-    buf_clear(&sealed);
-    return st;
+    char folder[PATH_MAX];
+    if (rng) {
+        SEFL_PASS(folder_make_round(j, folder, round));
+        return roundkey_make(key, folder, rng);
+    }
+    SEFL_PASS(round_path(j, folder, round, "", ""));
+    return roundkey_get(key, folder);
 }
 
-sefl_status journal_secret_get(journal *j, uint64_t round, const char *name, sefl_buf *out)
-{
-    sefl_status st = SEFL_OK;
-    char folder[PATH_MAX], path[PATH_MAX];
-    uint8_t key[ROUNDKEY_BYTES] = { 0 };
-    sefl_buf sealed = { 0 };
-    pthread_mutex_lock(&j->files);
-    SEFL_TRY(name_path(j, path, round, name));
-    SEFL_TRY(round_path(j, folder, round, "", ""));
-    SEFL_TRY(file_read(&sealed, path, SECRET_MAX));
-    st = roundkey_get(key, folder);
-    if (st == SEFL_ENOTFOUND)
-        st = sefl_fail(SEFL_ECRYPTO, "%s: the round's key is gone", path);
-    if (st == SEFL_OK)
-        st = roundkey_open(out, key, &(roundkey_place){ j->task, round, name }, buf_span(&sealed));
-done:
-    pthread_mutex_unlock(&j->files);
-    sefl_wipe(key, sizeof key);
-    buf_clear(&sealed);
-    return st;
-}
-
-static sefl_status file_put(journal *j, uint64_t round, const char *name, sefl_span bytes)
+static sefl_status put(journal *j, uint64_t round, const char *name, sefl_span bytes)
 {
     char path[PATH_MAX];
-    SEFL_PASS(make_round(j, path, round));
-    SEFL_PASS(name_path(j, path, round, name));
+    SEFL_PASS(folder_make_round(j, path, round));
+    SEFL_PASS(round_path(j, path, round, "/", name));
     return file_write_atomic(path, bytes, 0600);
 }
 
-sefl_status journal_file_put(journal *j, uint64_t round, const char *name, sefl_span bytes)
-{
-    return LOCKED(j, file_put(j, round, name, bytes));
-}
-
-static sefl_status path_of(journal *j, sefl_buf *out, uint64_t round, const char *name)
+static sefl_status get(journal *j, uint64_t round, const char *name, sefl_buf *out)
 {
     char path[PATH_MAX];
-    SEFL_PASS(name_path(j, path, round, name));
-    SEFL_PASS(make_round(j, path, round));
-    SEFL_PASS(name_path(j, path, round, name));
-    SEFL_PASS(wr_raw(out, path, strlen(path) + 1));
-    out->n--;
-    return SEFL_OK;
+    SEFL_PASS(round_path(j, path, round, "/", name));
+    return file_read(out, path, SECRET_MAX);
 }
 
-sefl_status journal_path(journal *j, sefl_buf *out, uint64_t round, const char *name)
-{
-    return LOCKED(j, path_of(j, out, round, name));
-}
-
-static sefl_status round_wipe(journal *j, uint64_t round)
+sefl_status folder_wipe_round(journal *j, uint64_t round)
 {
     char task[PATH_MAX], path[PATH_MAX];
     SEFL_PASS(task_path(j, task));
     SEFL_PASS(round_path(j, path, round, "", ""));
     return wipe_round(task, path);
-}
-
-sefl_status journal_round_wipe(journal *j, uint64_t round)
-{
-    return LOCKED(j, round_wipe(j, round));
 }
 
 /* ---- CSP: the bytes of a round's sealing key ------------------------------------------------- */
@@ -329,29 +258,16 @@ static sefl_status kem_put(journal *j, uint64_t round, const uint8_t *bytes)
     return bytes ? file_write_new(path, span_of(bytes, JOURNAL_KEM), 0600) : SEFL_OK;
 }
 
-sefl_status journal_kem_put(journal *j, uint64_t round, const uint8_t bytes[JOURNAL_KEM])
-{
-    SEFL_NEED(!roundkey_is_zero(bytes), SEFL_EINVAL, "a round key must not be all zeros");
-    return LOCKED(j, kem_put(j, round, bytes));
-}
-
-sefl_status journal_kem_get(journal *j, uint64_t round, uint8_t bytes[JOURNAL_KEM])
+static sefl_status kem_get(journal *j, uint64_t round, uint8_t bytes[JOURNAL_KEM])
 {
     char task[PATH_MAX], path[PATH_MAX];
-    memset(bytes, 0, JOURNAL_KEM);
     SEFL_PASS(kem_path(j, task, path, round));
-    sefl_status st = LOCKED(j, roundkey_read(bytes, path));
-    return st == SEFL_ECRYPTO ? SEFL_ENOTFOUND : st;
-}
-
-sefl_status journal_kem_wipe(journal *j, uint64_t round)
-{
-    return LOCKED(j, kem_put(j, round, NULL));
+    return roundkey_read(bytes, path);
 }
 
 typedef struct sweep {
     journal *j;
-    sefl_status (*keep)(void *ctx, uint64_t round, bool *yes);
+    kem_keep_fn *keep;
     void *ctx;
     uint64_t task; /* whose folder it is in */
 } sweep;
@@ -377,8 +293,17 @@ static sefl_status sweep_task(void *ctx, const char *folder, const char *path, c
     return number_in(name, "task-", "", &w->task) ? each_in(w, path, sweep_kem) : SEFL_OK;
 }
 
-sefl_status journal_kem_sweep(journal *j, sefl_status (*keep)(void *ctx, uint64_t round, bool *yes),
-                              void *ctx)
+static sefl_status kem_sweep(journal *j, kem_keep_fn *keep, void *ctx)
 {
     return each_in(&(sweep){ .j = j, .keep = keep, .ctx = ctx }, j->folder, sweep_task);
 }
+
+const round_files folder_files = {
+    .key = key_of,
+    .put = put,
+    .get = get,
+    .wipe = folder_wipe_round,
+    .kem_put = kem_put,
+    .kem_get = kem_get,
+    .kem_sweep = kem_sweep,
+};
