@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/cond.h"
+#include "base/ct.h"
 #include "base/file.h"
 #include "protocol/enrol.h"
 #include "protocol/http.h"
@@ -144,6 +145,8 @@ static void changed(void *ctx)
 {
     aggregator *a = ctx;
     uint64_t round;
+    if (!a->rounds)
+        return; /* rounds_new reads the state of a shared store */
     agg_phase p = rounds_phase(a->rounds, &round, NULL);
     if (p == AGG_COLLECTING)
         turnout_open(a->turnout, round);
@@ -309,7 +312,7 @@ static sefl_status open_shared(aggregator *a)
     sign_key_derive(a->key, "sefl shared store 1", root);
     SEFL_TRY(file_make_folder(c->state, 0700));
     SEFL_TRY(journal_open_at(&a->journal, &at, "aggregator", a->task.id));
-    SEFL_TRY(journal_open_at(&a->own, &at, "aggregator", a->task.id));
+    SEFL_TRY(journal_open_at(&a->uploads, &at, "aggregator", a->task.id));
 done:
     sefl_wipe(root, sizeof root);
     return st;
@@ -327,7 +330,7 @@ static sefl_status open_store(aggregator *a)
                                                              .clock = &a->wall,
                                                              .log = a->o.log,
                                                              .journal =
-                                                                 a->own ? NULL : a->journal }));
+                                                                 a->uploads ? NULL : a->journal }));
     a->disk = (as_disk){ .j = a->journal, .coins = &a->coins };
     a->audited = (audit_as){
         .inner = as_disk_store(&a->disk), .log = a->audit, .account = a->account, .task = &a->task
@@ -376,7 +379,7 @@ static sefl_status make_rounds(aggregator *a)
                     .log = a->o.log,
                     .ping_ms = c->link_silence_s < 30 ? 1000 * c->link_silence_s / 3 : 0 },
             .journal = a->journal,
-            .own = a->own,
+            .own = a->uploads,
             .lease_ms = 1000 * c->lease_s,
             .releases = a->releases,
             .audit = a->audit,
@@ -392,7 +395,7 @@ static sefl_status make_rounds(aggregator *a)
                                                        .seal = a->task.seal,
                                                        .ahe = &a->task.ahe,
                                                        .pub = a->task.pub,
-                                                       .journal = a->own ? a->own : a->journal,
+                                                       .journal = a->uploads ? a->uploads : a->journal,
                                                        .bodies = rounds_bodies(a->rounds),
                                                        .key = a->key,
                                                        .admission = rounds_admission(a->rounds),
@@ -455,7 +458,7 @@ static sefl_status begin(aggregator *a)
     SEFL_PASS(releases_new(
         &a->releases, &(releases_config){ .task = &a->task, .files = a->files, .pool = a->pool }));
     SEFL_PASS(open_store(a));
-    if (!a->own) /* otherwise the ledger is the leader's */
+    if (!a->uploads) /* otherwise the ledger is the leader's */
         monitor_task(&a->monitor, a->account, &a->task);
     SEFL_PASS(make_lanes(a));
     SEFL_PASS(make_rounds(a));
@@ -501,13 +504,13 @@ void agg_task_end(aggregator *a)
     account_close(a->account);
     audit_end(a->audit);
     journal_close(a->journal);
-    journal_close(a->own);
+    journal_close(a->uploads);
     buckets_free(a->http.enrol_rate);
     buckets_free(a->http.enrol_origin);
     task_clear(&a->task);
     buf_clear(&a->envelope);
     a->server = NULL, a->ingest = NULL, a->rounds = NULL, a->lanes = NULL, a->shares = NULL;
-    a->releases = NULL, a->account = NULL, a->journal = NULL, a->own = NULL, a->audit = NULL;
+    a->releases = NULL, a->account = NULL, a->journal = NULL, a->uploads = NULL, a->audit = NULL;
     a->http.enrol_rate = a->http.enrol_origin = NULL;
     a->has_task = false;
     a->withdrawn = false;

@@ -280,7 +280,7 @@ static sefl_status spare_path(void *ctx, sefl_buf *out, uint64_t round, const ro
     return body_of(s, out, round, s->spare_holder, m);
 }
 
-static sefl_status make_collect(const share *s, collect **out,
+static sefl_status make_collect(share *s, collect **out,
                                 sefl_status (*path)(void *, sefl_buf *, uint64_t,
                                                     const round_entry *))
 {
@@ -293,7 +293,7 @@ static sefl_status make_collect(const share *s, collect **out,
                                                .clients_max = t->clients_max,
                                                .threads = s->r->c.threads,
                                                .path = path,
-                                               .ctx = (void *)s,
+                                               .ctx = s,
                                                .log = log_of(s) });
 }
 
