@@ -325,12 +325,12 @@ static sefl_status open_store(aggregator *a)
                        : journal_open(&a->journal, c->state, "aggregator", a->task.id));
     SEFL_PASS(account_disk_open(&a->account, a->journal, c->ledger, &a->task));
     /* each process has a log of its own, and the shared journal names none of them */
-    SEFL_PASS(audit_log_open(&a->audit, &(audit_log_config){ .folder = c->state,
-                                                             .key = a->key,
-                                                             .clock = &a->wall,
-                                                             .log = a->o.log,
-                                                             .journal =
-                                                                 a->uploads ? NULL : a->journal }));
+    SEFL_PASS(audit_log_open(&a->audit,
+                             &(audit_log_config){ .folder = c->state,
+                                                  .key = a->key,
+                                                  .clock = &a->wall,
+                                                  .log = a->o.log,
+                                                  .journal = a->uploads ? NULL : a->journal }));
     a->disk = (as_disk){ .j = a->journal, .coins = &a->coins };
     a->audited = (audit_as){
         .inner = as_disk_store(&a->disk), .log = a->audit, .account = a->account, .task = &a->task
@@ -391,17 +391,18 @@ static sefl_status make_rounds(aggregator *a)
             .report = report,
             .answered = answered,
             .counted_out = agg_page_counted_out }));
-    SEFL_PASS(ingest_new(&a->ingest, &(ingest_config){ .task = a->task.id,
-                                                       .seal = a->task.seal,
-                                                       .ahe = &a->task.ahe,
-                                                       .pub = a->task.pub,
-                                                       .journal = a->uploads ? a->uploads : a->journal,
-                                                       .bodies = rounds_bodies(a->rounds),
-                                                       .key = a->key,
-                                                       .admission = rounds_admission(a->rounds),
-                                                       .parts_most = a->task.enrolled + PARTS_SPARE,
-                                                       .wall = &a->wall,
-                                                       .log = a->o.log }));
+    SEFL_PASS(
+        ingest_new(&a->ingest, &(ingest_config){ .task = a->task.id,
+                                                 .seal = a->task.seal,
+                                                 .ahe = &a->task.ahe,
+                                                 .pub = a->task.pub,
+                                                 .journal = a->uploads ? a->uploads : a->journal,
+                                                 .bodies = rounds_bodies(a->rounds),
+                                                 .key = a->key,
+                                                 .admission = rounds_admission(a->rounds),
+                                                 .parts_most = a->task.enrolled + PARTS_SPARE,
+                                                 .wall = &a->wall,
+                                                 .log = a->o.log }));
     rounds_set_ingest(a->rounds, a->ingest);
     return SEFL_OK;
 }

@@ -98,7 +98,8 @@ typedef struct ingest_config {
     const ahe_params *ahe;
     const ahe_pub *pub;
     journal *journal;
-    const char *bodies; /* folder of a round's bodies; NULL: "bodies", and no other process has any */
+    const char
+        *bodies; /* folder of a round's bodies; NULL: "bodies", and no other process has any */
     const sign_key *key;
     ingest_admission admission;
     unsigned parts_most; /* maximum unfinished bodies per issuer (parts.h); 0: no limit */

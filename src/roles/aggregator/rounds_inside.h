@@ -14,14 +14,14 @@ struct rounds {
     collect *collect;
     ingest *ingest; /* may be NULL (tests) */
     as_rounds *driver;
-    pthread_mutex_t *lock; /* the driver's; guards `ingest` and `requests` */
-    csp_request *requests; /* not sent yet */
-    share *share;          /* several processes are one AS (share.h); NULL: this one is alone */
+    pthread_mutex_t *lock;     /* the driver's; guards `ingest` and `requests` */
+    csp_request *requests;     /* not sent yet */
+    share *share;              /* several processes are one AS (share.h); NULL: this one is alone */
     sefl_progress lease_going; /* ends the driver's run when this process no longer leads */
-    csp_request *away;     /* for the process that leads, not answered yet */
-    uint64_t commanded;    /* the operator's latest order that went to the process that leads */
-    uint64_t blocked;      /* blocked round whose suspects are not logged yet; 0: none */
-    bool blocked_told;     /* a log line reported that the suspects could not be read */
+    csp_request *away;         /* for the process that leads, not answered yet */
+    uint64_t commanded;        /* the operator's latest order that went to the process that leads */
+    uint64_t blocked;          /* blocked round whose suspects are not logged yet; 0: none */
+    bool blocked_told;         /* a log line reported that the suspects could not be read */
 
     pthread_mutex_t tree_lock; /* guards the members below; take it before the journal's lock */
     counted_tree *tree;        /* for the round that clients asked about last; or NULL */

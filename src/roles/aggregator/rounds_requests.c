@@ -17,7 +17,7 @@ struct csp_request { /* under the lock */
     enrol_proof proof;
     sefl_status st;
     uint8_t sig[SIGN_BYTES];
-    uint64_t id; /* several processes: the number of the request in the store; 0: none */
+    uint64_t id;   /* several processes: the number of the request in the store; 0: none */
     bool of_other; /* another process waits for the answer */
 };
 
@@ -210,9 +210,8 @@ static sefl_status command_from(rounds *r, uint64_t id, sefl_span bytes)
     SEFL_PASS(rd_end(&in));
     SEFL_NEED(event == AGG_PAUSE || event == AGG_RESUME || event == AGG_STOP, SEFL_EPROTO,
               "store: order %u", event);
-    as_rounds_command(
-        r->driver,
-        &(as_command){ .id = id, .event = (agg_event_kind)event, .now = now != 0 });
+    as_rounds_command(r->driver,
+                      &(as_command){ .id = id, .event = (agg_event_kind)event, .now = now != 0 });
     return SEFL_OK;
 }
 

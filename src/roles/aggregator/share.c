@@ -158,9 +158,8 @@ static int by_client(const void *a, const void *b)
 static sefl_status find_holder(share *s, uint64_t round, const round_entry *m, uint64_t *out)
 {
     pthread_mutex_lock(&s->lock);
-    const arrival *e = s->early.round == round && s->early_at < s->early.n
-                           ? &s->early.at[s->early_at]
-                           : NULL;
+    const arrival *e =
+        s->early.round == round && s->early_at < s->early.n ? &s->early.at[s->early_at] : NULL;
     bool found = e && memcmp(e->m.client, m->client, 32) == 0;
     if (found)
         *out = e->holder;

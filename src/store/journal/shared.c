@@ -328,8 +328,8 @@ sefl_status shared_parts(journal *j, uint64_t round, shared_part_fn *fn, void *c
 
 sefl_status shared_forget(journal *j, uint64_t round)
 {
-    SEFL_PASS(run(j, "DELETE FROM part WHERE task = ? AND round <= ?", db_u64(j->number),
-                  db_u64(round)));
+    SEFL_PASS(
+        run(j, "DELETE FROM part WHERE task = ? AND round <= ?", db_u64(j->number), db_u64(round)));
     return run(j, "DELETE FROM quota WHERE task = ? AND round <= ?", db_u64(j->number),
                db_u64(round));
 }
