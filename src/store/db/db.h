@@ -74,8 +74,9 @@ sefl_status db_begin_shared(db *d) SEFL_MUST_CHECK;
 sefl_status db_commit(db *d) SEFL_MUST_CHECK;
 void db_rollback(db *d); /* does nothing outside a transaction */
 
-/* Runs one statement and calls fn (may be NULL) for each result row; fn reads it with db_col_* and
- * does not use d. If fn fails, the call ends. args ends with DB_END, which the macros append.
+/* Runs one statement and calls fn (may be NULL) for each result row (a server's driver holds all
+ * rows in memory: ask for long lists in pages); fn reads it with db_col_*. If
+ * fn fails, the call ends. args ends with DB_END, which the macros append.
  * SEFL_EEXIST if a UNIQUE constraint fails. After a failure inside a transaction, only db_rollback
  * makes sense. Outside a transaction, a statement other than SELECT is one of its own
  * (db_begin_shared). */

@@ -17,7 +17,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { FACT_MAX = 1 << 23, FACT_NAME_MAX = 255 };
+enum { FACT_MAX = 1 << 23, FACT_NAME_MAX = 255, PAGE = 4096 };
 enum { GOES_ON = 0, SKIPPED = 1, SKIPPED_CHARGED = 2 }; /* column round.skipped */
 
 /* A version's SQL is never changed once it has been used: a change is another step. */
@@ -583,10 +583,36 @@ sefl_status journal_update_get(journal *j, uint64_t round, const uint8_t client[
     return SEFL_OK;
 }
 
+/* One page, after the client `after`; sets *after to its last client. */
+typedef struct page {
+    update_walk w;
+    uint8_t after[32];
+    unsigned n;
+} page;
+
+static sefl_status walk_page(void *ctx, const db_row *row)
+{
+    page *p = ctx;
+    p->n++;
+    SEFL_PASS(take_fixed(row, 1, p->after, sizeof p->after));
+    return walk_update(&p->w, row);
+}
+
 sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn, void *ctx)
 {
-    return rows(j, round, walk_update, (&(update_walk){ .fn = fn, .ctx = ctx }),
-                SELECT_UPDATE "ORDER BY client", db_u64(j->number), db_u64(round));
+    sefl_status st = SEFL_OK;
+    page p = { .w = { .fn = fn, .ctx = ctx }, .n = PAGE };
+    pthread_mutex_lock(&j->rows);
+    for (bool first = true; st == SEFL_OK && p.n == PAGE; first = false) {
+        uint8_t after[32];
+        memcpy(after, p.after, sizeof after);
+        p.n = 0;
+        st = rows(j, round, walk_page, &p, SELECT_UPDATE "AND client > ? ORDER BY client LIMIT ?",
+                  db_u64(j->number), db_u64(round), db_blob(span_of(after, first ? 0 : 32)),
+                  db_u64(PAGE));
+    }
+    pthread_mutex_unlock(&j->rows);
+    return st;
 }
 
 sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out)

@@ -1,6 +1,7 @@
 #include "support/check.h"
 #include "support/csp_desk.h"
 #include "support/folder.h"
+#include "support/store_place.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -640,7 +641,7 @@ static void as_rounds(void **state)
     as_disk disk;
     sefl_coins coins = coins_system();
     as_mask m, got = { 0 };
-    CHECK_OK(journal_open(&j, folder_path("as"), "aggregator", set_a));
+    CHECK_OK(store_open(&j, folder_path("as"), "aggregator", set_a));
     disk = (as_disk){ .j = j, .coins = &coins };
     as_store t = as_disk_store(&disk);
     CHECK_STATUS(as_store_masked(&t, 3, &got), SEFL_ENOTFOUND);
@@ -662,7 +663,7 @@ static void as_rounds(void **state)
     CHECK_STATUS(as_store_replied(&t, 3, 5, id_b), SEFL_ESTATE); /* one reply to an attempt */
     journal_close(j);
 
-    CHECK_OK(journal_open(&j, folder_path("as"), "aggregator", set_a));
+    CHECK_OK(store_open(&j, folder_path("as"), "aggregator", set_a));
     disk = (as_disk){ .j = j, .coins = &coins };
     CHECK_OK(as_store_masked(&t, 3, &got));
     m = a_mask(5, set_a, 9);
@@ -697,7 +698,7 @@ static void as_faults(void **state)
     as_disk disk;
     sefl_coins coins = coins_system();
     uint64_t round = 0;
-    CHECK_OK(journal_open(&j, folder_path("as-faults"), "aggregator", set_a));
+    CHECK_OK(store_open(&j, folder_path("as-faults"), "aggregator", set_a));
     disk = (as_disk){ .j = j, .coins = &coins };
     as_store t = as_disk_store(&disk);
     for (size_t k = 0; k < 4; k++)

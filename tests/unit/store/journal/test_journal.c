@@ -1,6 +1,6 @@
 #include "support/check.h"
 #include "support/folder.h"
-#include "unit/store/journal/file_of.h"
+#include "support/store_place.h"
 
 #include "base/buf.h"
 #include "base/file.h"
@@ -32,7 +32,7 @@ static void place_make(place *p, const char *name)
 static journal *opened(const place *p, const uint8_t task[32])
 {
     journal *j;
-    CHECK_OK(journal_open(&j, p->folder, "aggregator", task));
+    CHECK_OK(store_open(&j, p->folder, "aggregator", task));
     return j;
 }
 
@@ -332,10 +332,9 @@ static void files(void **state)
 
     CHECK_OK(journal_file_put(j, 3, "model", span_of_str("public")));
     buf_reset(&b);
-    CHECK_OK(file_of(j, 3, "model", &b, 6));
+    CHECK_OK(journal_file_get(j, 3, "model", &b));
     assert_memory_equal(b.p, "public", 6);
-    CHECK_STATUS(file_of(j, 3, "model", &b, 5), SEFL_ERANGE);
-    CHECK_STATUS(file_of(j, 3, "other", &b, 5), SEFL_ENOTFOUND);
+    CHECK_STATUS(journal_file_get(j, 3, "other", &b), SEFL_ENOTFOUND);
     CHECK_STATUS(journal_secret_get(j, 3, "other", &b), SEFL_ENOTFOUND);
     CHECK_STATUS(journal_secret_get(j, 4, "other", &b), SEFL_ENOTFOUND);
     static const char *const bad[] = {
@@ -512,21 +511,21 @@ static void refused(void **state)
     place_make(&p, "refused");
     journal *j = opened(&p, task_a), *k;
     char pid[32];
-    CHECK_STATUS(journal_open(&k, p.folder, "aggregator", task_a), SEFL_ESTATE);
+    CHECK_STATUS(store_open(&k, p.folder, "aggregator", task_a), SEFL_ESTATE);
     snprintf(pid, sizeof pid, "process %ld", (long)getpid());
     assert_non_null(strstr(sefl_last_error(), pid));
     CHECK_OK(journal_file_put(j, 1, "model", span_of_str("x")));
     journal_close(j);
-    CHECK_STATUS(journal_open(&k, p.folder, "csp", task_a), SEFL_ESTATE);
+    CHECK_STATUS(store_open(&k, p.folder, "csp", task_a), SEFL_ESTATE);
     assert_non_null(strstr(sefl_last_error(), "aggregator"));
-    CHECK_STATUS(journal_open(&k, inside(&p, "no/such"), "csp", task_a), SEFL_ENOTFOUND);
-    CHECK_STATUS(journal_open(&k, inside(&p, "lock"), "csp", task_a), SEFL_EEXIST);
+    CHECK_STATUS(store_open(&k, inside(&p, "no/such"), "csp", task_a), SEFL_ENOTFOUND);
+    CHECK_STATUS(store_open(&k, inside(&p, "lock"), "csp", task_a), SEFL_EEXIST);
     assert_null(k);
     j = opened(&p, task_a);
     journal_close(j);
     /* rounds without the database that knows them */
     assert_int_equal(unlink(inside(&p, "journal.db")), 0);
-    CHECK_STATUS(journal_open(&k, p.folder, "aggregator", task_a), SEFL_ESTATE);
+    CHECK_STATUS(store_open(&k, p.folder, "aggregator", task_a), SEFL_ESTATE);
     assert_non_null(strstr(sefl_last_error(), "does not know"));
 }
 
@@ -587,7 +586,7 @@ static void kept_version(void **state)
     assert_int_equal(sqlite3_open(inside(&p, "journal.db"), &s), SQLITE_OK);
     assert_int_equal(sqlite3_exec(s, "PRAGMA user_version=99", NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_close(s), SQLITE_OK);
-    CHECK_STATUS(journal_open(&j, p.folder, "aggregator", task_a), SEFL_EUNSUPPORTED);
+    CHECK_STATUS(store_open(&j, p.folder, "aggregator", task_a), SEFL_EUNSUPPORTED);
     buf_clear(&b);
 }
 
@@ -599,7 +598,7 @@ static sefl_status everything(const char *folder, const sefl_rng *rng)
     journal *j = NULL;
     sefl_buf b = { 0 };
     journal_update u = update_of(2, 9), got;
-    SEFL_TRY(journal_open(&j, folder, "aggregator", task_a));
+    SEFL_TRY(store_open(&j, folder, "aggregator", task_a));
     SEFL_TRY(journal_begin(j));
     SEFL_TRY(journal_round_put(j, &(journal_round){ .round = 2, .state = 1 }));
     SEFL_TRY(journal_fact_put(j, 2, "fact", span_of_str("value")));
@@ -612,7 +611,7 @@ static sefl_status everything(const char *folder, const sefl_rng *rng)
     SEFL_TRY(journal_update_get(j, 2, u.client, &got));
     SEFL_TRY(journal_fact_get(j, 2, "fact", &b));
     SEFL_TRY(journal_secret_get(j, 2, "mask", &b));
-    SEFL_TRY(file_of(j, 2, "model", &b, 100));
+    SEFL_TRY(journal_file_get(j, 2, "model", &b));
     SEFL_TRY(journal_path(j, &b, 2, "bodies"));
     SEFL_TRY(journal_kem_put(j, 2, u.client));
     SEFL_TRY(journal_kem_get(j, 2, u.client));
