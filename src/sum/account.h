@@ -35,7 +35,8 @@ typedef struct account account;
 typedef struct account_memory {
     void *ctx;
     const char *place; /* for error messages: a folder */
-    /* Several processes charge the ledger in turn: the account opens it when a call needs it. */
+    /* Several processes use the ledger: each call opens it, waits for the others if it has to, and
+     * closes it again. */
     bool shared;
     /* Inserts or replaces durably. */
     sefl_status (*put)(void *ctx, const char *name, sefl_span value);
@@ -48,9 +49,6 @@ typedef struct account_memory {
 sefl_status account_open(account **out, const account_memory *m, const char *ledger_path,
                          const task *t) SEFL_MUST_CHECK;
 void account_close(account *a);
-
-/* Closes the ledger until the next call, so that another process may use it. */
-void account_rest(account *a);
 
 /* On SEFL_OK the charge is durable. Writes nothing if the round is already charged. */
 sefl_status account_charge(account *a, uint64_t round) SEFL_MUST_CHECK;

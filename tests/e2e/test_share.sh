@@ -1,24 +1,24 @@
 #!/bin/sh
 # Two aggregators that are one server: one PostgreSQL, one folder, one haproxy (TCP mode) before both, 16 clients. The
-# test kills -9 either aggregator, or PostgreSQL, at seeded moments (SEFL_TEST_SEED) and starts it again. The run
-# completes; then the audit (tests/tools) checks that every acknowledged update is in its sum once, that no charge is lost
+# test kills -9 either aggregator, or PostgreSQL, at seeded moments (SEFL_TEST_SEED) and starts it again, or stops an
+# aggregator for longer than its lease (SIGSTOP) and lets it go on. The run completes; then the audit (tests/tools) checks that every acknowledged update is in its sum once, that no charge is lost
 # and that each round has one opening.
 #
-# A few kills in CI; with SEFL_SOAK 20 of the aggregators and 5 of PostgreSQL.
+# A few of these in CI; with SEFL_SOAK 20 kills of the aggregators, 5 stops, and 5 kills of PostgreSQL.
 set -eu
 FED_LOG_LINES=12
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 "$SEFL" version | grep -q PostgreSQL || { echo "this build has no PostgreSQL"; exit 0; }
 # shellcheck source=tests/e2e/federation.lib.sh
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
-kills=4 # of which every fourth is PostgreSQL's
+kills=4
 rounds=6
-[ -z "${SEFL_SOAK:-}" ] || kills=25 rounds=60
+[ -z "${SEFL_SOAK:-}" ] || kills=30 rounds=70
 clients=16
 pg=$(mktemp -u "${TMPDIR:-/tmp}/sefl-share-XXXXXX") # the user postgres cannot see $dir
 haproxy=$(command -v haproxy || echo /usr/sbin/haproxy)
 [ -x "$haproxy" ] || { echo "haproxy is not installed (scripts/bootstrap --test)"; exit 77; }
-note "seed ${SEFL_TEST_SEED:-1}, $kills kills, $rounds rounds"
+note "seed ${SEFL_TEST_SEED:-1}, $kills failures, $rounds rounds"
 
 url=$("$SEFL_SOURCE/tests/support/pg_server" start "$pg") || exit $?
 end_all() {
@@ -91,21 +91,30 @@ moment() { # NUMBER
 n=0
 while [ "$n" -lt $kills ]; do
     moment "$n"
-    if is_over; then note "the task ended after $n kills"; break; fi
+    if is_over; then note "the task ended after $n failures"; break; fi
     who=one
     [ "$(fed_random 2 "who $n" | cut -d. -f1)" = 0 ] || who=two
-    if [ $((n % 5)) -eq 3 ]; then
-        note "kill $n: PostgreSQL"
+    case $((n % 6)) in
+    1)
+        note "failure $n: $who hangs"
+        fed_kill STOP $who
+        sleep 3 # its lease is 2 s
+        fed_kill CONT $who
+        ;;
+    3)
+        note "failure $n: kill of PostgreSQL"
         "$SEFL_SOURCE/tests/support/pg_server" crash "$pg"
         sleep "$(fed_random 0.5 "pause $n")"
         "$SEFL_SOURCE/tests/support/pg_server" again "$pg"
-    else
-        note "kill $n: $who"
+        ;;
+    *)
+        note "failure $n: kill of $who"
         fed_kill KILL $who
         fed_wait $who 10
         sleep "$(fed_random 1 "pause $n")"
         aggregator $who
-    fi
+        ;;
+    esac
     n=$((n + 1))
 done
 
@@ -119,4 +128,4 @@ said=$("$SEFL_TOOLS/audit" "$fed" "$url" "$a/shared" 2>&1) || fail "$said"
 twice=$(grep '"event":"round revealed"' "$dir/log/csp" | sed 's/.*"round":\([0-9]*\).*/\1/' | sort | uniq -d)
 [ -z "$twice" ] || fail "round $twice was opened twice"
 case $said in *"blocked 0"*) ;; *) fail "$said" ;; esac
-note "$n kills: $said"
+note "$n failures: $said"
