@@ -12,6 +12,7 @@
 #include "base/hex.h"
 #include "base/sha256.h"
 #include "store/journal/journal.h"
+#include "support/folder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,13 +72,68 @@ static inline const char *store_url(const char *folder)
              store_schema(folder));
     return url;
 }
+static inline void store_drop(const char *folder)
+{
+    char sql[96];
+    snprintf(sql, sizeof sql, "DROP SCHEMA IF EXISTS %s CASCADE", store_schema(folder));
+    store_sql(sql);
+}
+
+static inline uint64_t store_count(const char *folder, const char *table)
+{
+    char sql[200];
+    PGconn *c = PQconnectdb(getenv("SEFL_TEST_PG"));
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM %s.%s", store_schema(folder), table);
+    PGresult *r = PQexec(c, sql);
+    uint64_t n = PQntuples(r) == 1 ? strtoull(PQgetvalue(r, 0, 0), NULL, 10) : UINT64_MAX;
+    PQclear(r);
+    PQfinish(c);
+    return n;
+}
+
+/* Replaces the rows of one folder by those of another, as an old backup would. */
+static inline void store_copy_rows(const char *to, const char *from)
+{
+    char a[32], sql[700];
+    snprintf(a, sizeof a, "%s", store_schema(to));
+    const char *b = store_schema(from);
+    snprintf(sql, sizeof sql,
+             "DROP SCHEMA IF EXISTS %s CASCADE; CREATE SCHEMA %s; DO $$ DECLARE t text; BEGIN "
+             "FOR t IN SELECT tablename FROM pg_tables WHERE schemaname = '%s' LOOP "
+             "EXECUTE format('CREATE TABLE %s.%%I (LIKE %s.%%I INCLUDING ALL)', t, t); "
+             "EXECUTE format('INSERT INTO %s.%%I SELECT * FROM %s.%%I', t, t); "
+             "END LOOP; END $$",
+             a, a, b, a, b, a, b);
+    store_sql(sql);
+}
 #else
+static inline void store_drop(const char *folder)
+{
+    (void)folder;
+}
+static inline void store_copy_rows(const char *to, const char *from)
+{
+    (void)to, (void)from;
+}
+static inline uint64_t store_count(const char *folder, const char *table)
+{
+    (void)folder, (void)table;
+    return 0;
+}
 static inline const char *store_url(const char *folder)
 {
     (void)folder;
     return "postgresql://without";
 }
 #endif
+
+/* Replaces a journal by a copy of another; both arguments are folders. */
+static inline void store_copy(const char *to, const char *from)
+{
+    folder_copy(to, from);
+    if (store_is_pg())
+        store_copy_rows(to, from);
+}
 
 static inline sefl_status store_open(journal **out, const char *folder, const char *role,
                                      const uint8_t *task_id)

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "store/pg/inside.h"
 
 #include <ctype.h>
@@ -181,6 +182,14 @@ static sefl_status prepared(pg *d, const char *sql, const values *v, char name[8
     return st;
 }
 
+/* Tests: the connection breaks. */
+static sefl_status cut(pg *d)
+{
+    pg_disconnect(d);
+    d->lost = d->in_transaction;
+    return sefl_fail(SEFL_EIO, "%s: the connection was lost", d->base.place);
+}
+
 /* The whole result is here before the first row function runs, so that function may use d. */
 static sefl_status execute(pg *d, const char *sql, const db_value *args, db_row_fn *fn, void *ctx)
 {
@@ -188,6 +197,8 @@ static sefl_status execute(pg *d, const char *sql, const db_value *args, db_row_
     values v;
     char name[8];
     SEFL_PASS(values_of(&v, args));
+    if (d->in_transaction && fault_hit(FAULT_WRITE))
+        return cut(d);
     SEFL_PASS(prepared(d, sql, &v, name));
     PGresult *r = PQexecPrepared(d->conn, name, v.n, v.at, v.lengths, v.formats, 1);
     ExecStatusType how = PQresultStatus(r);
@@ -332,6 +343,8 @@ static sefl_status pg_commit(db *base)
     pg *d = of(base);
     char tag[32];
     SEFL_NEED(d->in_transaction, SEFL_ESTATE, "no transaction to commit");
+    if (fault_hit(FAULT_SYNC))
+        (void)cut(d);
     if (d->lost || !d->conn) {
         pg_rollback(base);
         return sefl_fail(SEFL_EIO, "%s: the transaction's connection was lost", base->place);

@@ -104,6 +104,8 @@ static void check_all(const acked *a, bool exact)
         CHECK_OK(journal_update_get(j, a->update, (const uint8_t[32]){ 7 }, &u));
     journal_close(j);
     buf_clear(&b);
+    if (store_is_pg())
+        return;
 
     sqlite3 *s;
     sqlite3_stmt *q;
@@ -142,7 +144,7 @@ static void every_fault(fault_kind kind, const char *name)
     }
     print_message("%s: %llu refused, %llu done in spite of it\n", name, (unsigned long long)refused,
                   (unsigned long long)kept);
-    assert_true(refused > 7 && kept < refused);
+    assert_true(refused > (store_is_pg() ? 4 : 7) && kept < refused);
 }
 #endif
 
@@ -165,6 +167,7 @@ static void every_sync(void **state)
 static void size_limit(void **state)
 {
     (void)state;
+    SQLITE_ONLY();
     static uint8_t big[100000];
     struct rlimit old, small;
     journal *j;
