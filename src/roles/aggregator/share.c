@@ -869,8 +869,7 @@ sefl_status share_run(share *s)
             st = lead(s, &again);
             if (!again)
                 return st;
-        }
-        if (st != SEFL_OK && !s->silent)
+        } else if (st != SEFL_OK && !s->silent)
             log_warn(log_of(s), "the store does not answer", lf_str("why", sefl_last_error()));
         s->silent = st != SEFL_OK;
         pause_ms(s, st == SEFL_OK ? POLL_MS : RETRY_MS);
