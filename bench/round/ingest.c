@@ -318,6 +318,7 @@ static sefl_status serve(const plan *pl, int kind, int go_fd, int out_fd)
     SEFL_TRY(https_server_start(
         &server, &(https_server_config){ .id = id,
                                          .peer_role = "client",
+                                         .threads = pl->o.store ? 8 : 0, /* as aggregator.c */
                                          .limits.per_address = CONNECTIONS_MAX,
                                          .body_max = pl->bytes,
                                          .begin = floor_only ? begin_floor : begin_ingest,

@@ -21,7 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CONNECT_MS = 10000, SERVER_THREADS = 2 };
+/* The threads of the HTTPS server; with a shared store most of them wait for it, or for a sync. */
+enum { CONNECT_MS = 10000, SERVER_THREADS = 2, SHARED_THREADS = 8 };
 /* A client may send BODIES_BURST bodies at once, and one more per second (rounds of small models
  * take no longer): it resends a body after an interruption, and sends another one after a refusal.
  * Bodies below BODY_LEAST count as BODY_LEAST bytes. */
@@ -432,25 +433,25 @@ static sefl_status serve(aggregator *a)
                           &(buckets_rule){ .burst = ORIGIN_BURST, .per_s = 1.0 / ORIGIN_EVERY_S }));
     int listener = fcntl(a->listener, F_DUPFD_CLOEXEC, 0);
     SEFL_NEED(listener >= 0, SEFL_EIO, "cannot copy the listening socket: %s", strerror(errno));
-    return https_server_start(&a->server,
-                              &(https_server_config){ .listener = &listener,
-                                                      .port = a->port,
-                                                      .id = a->id,
-                                                      .peer_role = "client",
-                                                      .allowlist = a->allowlist,
-                                                      .open_path = c->ca ? HTTP_ENROL_PATH : NULL,
-                                                      .open_max = ENROL_REQUEST_MAX,
-                                                      .threads = SERVER_THREADS,
-                                                      .limits = c->limits,
-                                                      .bytes_burst = BODIES_BURST * rate,
-                                                      .bytes_rate = rate,
-                                                      .body_max = body,
-                                                      .headers = HTTP_VERSION_LINE,
-                                                      .tick = every_second,
-                                                      .begin = agg_http_begin,
-                                                      .refused = refused,
-                                                      .ctx = &a->http,
-                                                      .log = a->o.log });
+    return https_server_start(
+        &a->server, &(https_server_config){ .listener = &listener,
+                                            .port = a->port,
+                                            .id = a->id,
+                                            .peer_role = "client",
+                                            .allowlist = a->allowlist,
+                                            .open_path = c->ca ? HTTP_ENROL_PATH : NULL,
+                                            .open_max = ENROL_REQUEST_MAX,
+                                            .threads = c->store ? SHARED_THREADS : SERVER_THREADS,
+                                            .limits = c->limits,
+                                            .bytes_burst = BODIES_BURST * rate,
+                                            .bytes_rate = rate,
+                                            .body_max = body,
+                                            .headers = HTTP_VERSION_LINE,
+                                            .tick = every_second,
+                                            .begin = agg_http_begin,
+                                            .refused = refused,
+                                            .ctx = &a->http,
+                                            .log = a->o.log });
 }
 
 static sefl_status begin(aggregator *a)

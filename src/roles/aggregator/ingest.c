@@ -722,11 +722,14 @@ static void acknowledge(ingest *in, upload *u, ingest_reply *r)
     sefl_status st = make_receipt(in, &j, &receipt); /* outside the lock too */
 
     lock_role(in);
-    if (st == SEFL_OK)
+    if (st == SEFL_OK && in->c.admission.put) { /* its statement checks everything again */
+        v = AGG_ADMIT;
+        st = put_shared(in, u, &j, &v, &had);
+    } else if (st == SEFL_OK) {
         st = ask_admission(in, u, in->total, &v, &had);
-    if (st == SEFL_OK && v == AGG_ADMIT)
-        st = in->c.admission.put ? put_shared(in, u, &j, &v, &had)
-                                 : journal_update_put(in->c.journal, &j);
+        if (st == SEFL_OK && v == AGG_ADMIT)
+            st = journal_update_put(in->c.journal, &j);
+    }
     if (st == SEFL_OK && v == AGG_ADMIT) {
         in->c.admission.took(in->c.admission.ctx, u->round, &u->who, u->room);
         u->room = NULL;
