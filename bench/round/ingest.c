@@ -548,7 +548,7 @@ static sefl_status run_scheme(options *o, const ahe_pub *pub, const char *scheme
     pack pk;
     SEFL_TRY(ahe_scheme_find(&s, scheme));
     SEFL_TRY(pack_init(&pk, &(pack_config){ .scheme = pad ? PACK_PAD : PACK_PAILLIER,
-                                            .clients = 10000,
+                                            .clients = o->updates > 10000 ? o->updates : 10000,
                                             .dimension = o->values,
                                             .clip = PACK_ONE,
                                             .noise = PACK_ONE }));

@@ -50,24 +50,8 @@ aggregator two
 
 # a port for haproxy, which cannot choose one itself
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-cat > "$dir/haproxy.cfg" << CFG
-global
-    maxconn 1000
-defaults
-    mode tcp
-    timeout connect 2s
-    timeout client 120s
-    timeout server 120s
-    retries 3
-    option redispatch
-frontend clients
-    bind 127.0.0.1:$port
-    default_backend aggregators
-backend aggregators
-    balance roundrobin
-    server one $(cat "$dir/one.at") check inter 200ms fall 2 rise 1
-    server two $(cat "$dir/two.at") check inter 200ms fall 2 rise 1
-CFG
+sed -e "s/bind :7000/bind 127.0.0.1:$port/" -e "s/aggregator-1:7000/$(cat "$dir/one.at")/" \
+    -e "s/aggregator-2:7000/$(cat "$dir/two.at")/" "$SEFL_SOURCE/packaging/compose/haproxy.cfg" > "$dir/haproxy.cfg"
 fed_start haproxy "$haproxy" -db -f "$dir/haproxy.cfg"
 echo "127.0.0.1:$port" > "$a/at"
 # shellcheck disable=SC2046

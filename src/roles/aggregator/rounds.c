@@ -644,8 +644,8 @@ bool rounds_waiting(rounds *r, waiting_view *out)
     const task *t = r->c.as.task;
     pthread_mutex_lock(r->lock);
     agg_memory m = agg_remember(as_rounds_agg(r->driver));
-    bool linked = agg_is_linked(as_rounds_agg(r->driver));
     pthread_mutex_unlock(r->lock);
+    const bool linked = rounds_linked(r);
     uint64_t now = clock_ms(r->c.as.wall);
     *out = (waiting_view){ .round = m.round,
                            .rounds = t->rounds,
