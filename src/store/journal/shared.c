@@ -30,7 +30,7 @@ static sefl_status each_args(journal *j, db_row_fn *fn, void *ctx, const char *s
                              const db_value *args)
 {
     pthread_mutex_lock(&j->rows);
-    sefl_status st = db_each_args(j->d, sql, args, fn, ctx);
+    sefl_status st = journal_statement(j, fn, ctx, sql, args);
     pthread_mutex_unlock(&j->rows);
     return st;
 }

@@ -18,6 +18,7 @@
  *   4. A client has one row per round, and a body occurs once per task.
  *   5. A part is done once: the first result that is stored stays.
  *
+ * If the journal has a guard (lease.h), each of these writes checks it, as those of journal.h do.
  * Threads: as in journal.h.   Secrets: none. */
 #ifndef STORE_JOURNAL_SHARED_H
 #define STORE_JOURNAL_SHARED_H
