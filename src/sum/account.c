@@ -7,13 +7,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     NOTE_BYTES = 32 + 8 + SHA256_BYTES,
-    NOTES_MAX = 4 * LEDGER_TASKS_MAX, /* AS also notes tasks that are never charged */
-    SHARED_TRIES = 40,
-    SHARED_PAUSE_US = 25000
+    NOTES_MAX = 4 * LEDGER_TASKS_MAX /* AS also notes tasks that are never charged */
 };
 
 struct account {
@@ -78,12 +75,13 @@ static sefl_status ready(account *a)
     if (a->l)
         return SEFL_OK;
     SEFL_PASS(recall(a, &head, &any));
-    sefl_status st = ledger_open(&a->l, a->path, a->population, any ? &head : NULL);
-    for (int i = 0; st == SEFL_ESTATE && a->m.shared && i < SHARED_TRIES; i++) {
-        usleep(SHARED_PAUSE_US); /* another process uses it, for a moment */
-        st = ledger_open(&a->l, a->path, a->population, any ? &head : NULL);
-    }
-    if (st == SEFL_ESTATE) /* of another population, or older than the remembered head */
+    const ledger_head *known = any ? &head : NULL;
+    sefl_status st = a->m.ledger.read
+                         ? ledger_open_shared(&a->l, &a->m.ledger, a->path, a->population, known)
+                         : ledger_open(&a->l, a->path, a->population, known);
+    if (st == SEFL_ESTATE && a->m.ledger.read)
+        st = sefl_fail(st, "%s; " ACCOUNT_REMEDY, sefl_last_error());
+    else if (st == SEFL_ESTATE) /* of another population, or older than the remembered head */
         st = sefl_fail(st,
                        "%s; put the newest ledger of population \"%s\" in place; if it is lost, "
                        "a copy of the other server's (docs/OPERATING.md, section 13)",
@@ -95,14 +93,6 @@ static void drop(account *a)
 {
     ledger_close(a->l);
     a->l = NULL;
-}
-
-/* A call ends: leaves the ledger to other processes. */
-static sefl_status leave(account *a, sefl_status st)
-{
-    if (a->m.shared)
-        drop(a);
-    return st;
 }
 
 /* ---- public -------------------------------------------------------------------------------- */
@@ -121,7 +111,7 @@ sefl_status account_open(account **out, const account_memory *m, const char *led
     size_t n = strlen(ledger_path) + sizeof ".latest";
     SEFL_TRY(sefl_new(&a->note, n, 1));
     snprintf(a->note, n, "%s.latest", ledger_path);
-    if (!a->m.shared) { /* otherwise the process that leads does this */
+    if (!a->m.in_turn) {
         SEFL_TRY(ready(a));
         SEFL_TRY(remember(a));
     }
@@ -138,13 +128,19 @@ void account_close(account *a)
     sefl_free(a);
 }
 
+void account_rest(account *a)
+{
+    drop(a);
+}
+
 sefl_status account_charge(account *a, uint64_t round)
 {
     SEFL_PASS(ready(a));
     sefl_status st = ledger_charge(a->l, &a->terms, round, NULL);
-    if (st == SEFL_EIO || st == SEFL_ENOMEM)
+    if (st == SEFL_EIO || st == SEFL_ENOMEM || (a->m.ledger.read && st != SEFL_OK))
         drop(a); /* it refuses everything until it is reopened */
-    return leave(a, st == SEFL_OK ? remember(a) : st);
+    SEFL_PASS(st);
+    return remember(a);
 }
 
 /* As ledger_port.head_after. */
@@ -152,14 +148,14 @@ static sefl_status head_after(void *ctx, uint64_t round, ledger_head *out)
 {
     account *a = ctx;
     sefl_status st = ready(a);
-    return leave(a, st == SEFL_OK ? ledger_head_after(a->l, &a->terms, round, out) : st);
+    return st == SEFL_OK ? ledger_head_after(a->l, &a->terms, round, out) : st;
 }
 
 sefl_status account_has(account *a, uint64_t round, bool *out)
 {
     sefl_status st = ready(a);
     *out = st == SEFL_OK && ledger_has(a->l, a->terms.task, round);
-    return leave(a, st);
+    return st;
 }
 
 sefl_status account_knows(account *a, uint64_t last)
@@ -169,7 +165,6 @@ sefl_status account_knows(account *a, uint64_t last)
     charged = ledger_rounds(a->l, a->terms.task);
     for (uint64_t r = 1; r <= last; r++)
         known += ledger_has(a->l, a->terms.task, r);
-    (void)leave(a, SEFL_OK);
     SEFL_NEED(known == charged, SEFL_ESTATE,
               "%s has charged %" PRIu64 " rounds of this task, but %s has only %" PRIu64
               " of them: it was deleted, or an old copy was put back. A round could be released "
@@ -260,7 +255,7 @@ done:
 sefl_status account_spent(account *a, double delta, ledger_total *out)
 {
     sefl_status st = ready(a);
-    return leave(a, st == SEFL_OK ? ledger_spent(a->l, delta, out) : st);
+    return st == SEFL_OK ? ledger_spent(a->l, delta, out) : st;
 }
 
 static sefl_status head(void *ctx, ledger_head *out)
@@ -269,15 +264,13 @@ static sefl_status head(void *ctx, ledger_head *out)
     sefl_status st = ready(a);
     if (st == SEFL_OK)
         ledger_get_head(a->l, out);
-    return leave(a, st);
+    return st;
 }
 
 static ledger_order compare(void *ctx, const ledger_head *peer)
 {
     account *a = ctx;
-    const ledger_order o = ready(a) == SEFL_OK ? ledger_compare(a->l, peer) : LEDGER_FORKED;
-    (void)leave(a, SEFL_OK);
-    return o;
+    return ready(a) == SEFL_OK ? ledger_compare(a->l, peer) : LEDGER_FORKED;
 }
 
 static sefl_status charge(void *ctx, uint64_t round)

@@ -358,7 +358,12 @@ static sefl_status open_all(audit *a)
             "aggregator", a->t.id));
     else
         SEFL_TRY(journal_open(&a->as, at(a, "aggregator/state"), "aggregator", a->t.id));
-    SEFL_TRY(journal_open(&a->csp, at(a, "csp/state"), "csp", a->t.id));
+    const uint8_t none[32] = { 0 }; /* no sealed file is opened */
+    SEFL_TRY(journal_open_at(&a->csp,
+                             &(journal_place){ .folder = at(a, "csp/state"),
+                                               .store = getenv("SEFL_AUDIT_CSP_STORE"),
+                                               .root = none },
+                             "csp", a->t.id));
     SEFL_TRY(ledger_open_read(&a->as_ledger, at(a, "aggregator/ledger")));
     SEFL_TRY(ledger_open_read(&a->csp_ledger, at(a, "csp/ledger")));
     memcpy(a->latest, a->t.init_hash, sizeof a->latest);

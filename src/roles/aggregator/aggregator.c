@@ -324,7 +324,8 @@ static sefl_status open_store(aggregator *a)
     const aggregator_settings *c = a->o.settings;
     SEFL_PASS(c->store ? open_shared(a)
                        : journal_open(&a->journal, c->state, "aggregator", a->task.id));
-    SEFL_PASS(account_disk_open(&a->account, a->journal, c->ledger, &a->task));
+    SEFL_PASS((a->uploads ? account_disk_open_in_turn : account_disk_open)(&a->account, a->journal,
+                                                                           c->ledger, &a->task));
     /* each process has a log of its own, and the shared journal names none of them */
     SEFL_PASS(audit_log_open(&a->audit,
                              &(audit_log_config){ .folder = c->state,

@@ -102,7 +102,7 @@ static void say_verdict(ingest *in, ingest_reply *r, agg_verdict v)
         [AGG_LATE] = { INGEST_LATE, 410 },     [AGG_EARLY] = { INGEST_EARLY, 425 },
         [AGG_SIZE] = { INGEST_SIZE, 413 },     [AGG_LIMIT] = { INGEST_LIMIT, 409 },
         [AGG_FULL] = { INGEST_FULL, 503 },     [AGG_OVER] = { INGEST_LATE, 410 },
-        [AGG_COPIED] = { INGEST_COPIED, 409 },
+        [AGG_COPIED] = { INGEST_COPIED, 409 }, [AGG_SOON] = { INGEST_LIMIT, 409 },
     };
     say(in, r, as[v].end, as[v].status, "%s", agg_verdict_text(v));
     if (v == AGG_FULL)
@@ -336,7 +336,7 @@ static sefl_status ask_admission(ingest *in, const upload *up, uint64_t bytes, a
         memcpy(u.have_body, had->body, sizeof u.have_body);
     else if (st != SEFL_ENOTFOUND)
         return st;
-    SEFL_PASS(journal_client_rounds(in->c.journal, up->who.client, &u.rounds_taken));
+    SEFL_PASS(journal_client_rounds(in->c.journal, up->who.client, &u.rounds_taken, &u.last_taken));
     *v = a->admit(a->ctx, &u);
     if (*v == AGG_ADMIT && a->has_body(a->ctx, &up->who))
         *v = AGG_COPIED;

@@ -50,7 +50,7 @@
     X(EARLY, "early")           /* the round is not open yet */                     \
     X(SIZE, "size")             /* the size is not that of an update */             \
     X(OFFSET, "offset")         /* does not continue where the stored part ends */  \
-    X(LIMIT, "limit")           /* the client reached max_rounds_per_client */      \
+    X(LIMIT, "limit")           /* rounds.max_per_client or rounds.separation */    \
     X(FULL, "full")             /* the round has clients_max updates */             \
     X(PARTS, "parts")           /* its CA's clients have too many parts */          \
     X(VOUCHER, "no_voucher")    /* there is no voucher for its upload key */        \

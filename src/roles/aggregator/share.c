@@ -337,6 +337,7 @@ static sefl_status lead(share *s, bool *again)
     atomic_store(&s->lost, false);
     atomic_store(&s->led, true);
     atomic_store(&s->leads, true);
+    account_rest(s->r->c.as.account); /* another process may have charged it */
     st = as_rounds_run(s->r->driver);
     snprintf(why, sizeof why, "%s", sefl_last_error());
     atomic_store(&s->leads, false);

@@ -52,16 +52,16 @@ static sefl_status check_options(const PQconninfoOption *o)
 {
     const char *host = value_of(o, "host"), *addr = value_of(o, "hostaddr");
     SEFL_NEED(!*value_of(o, "password"), SEFL_EINVAL,
-              "store: the URL contains a password: put it into a passfile (~/.pgpass, or "
+              "the URL contains a password: put it into a passfile (~/.pgpass, or "
               "?passfile=FILE) and remove it from the URL");
-    SEFL_NEED(!*value_of(o, "service"), SEFL_EINVAL, "store: the URL must not name a service");
+    SEFL_NEED(!*value_of(o, "service"), SEFL_EINVAL, "the URL must not name a service");
     SEFL_NEED(*host || *addr, SEFL_EINVAL,
-              "store: the URL names no host (a Unix socket: postgresql:///DATABASE?host=/FOLDER)");
-    SEFL_NEED(*value_of(o, "dbname"), SEFL_EINVAL, "store: the URL names no database");
+              "the URL names no host (a Unix socket: postgresql:///DATABASE?host=/FOLDER)");
+    SEFL_NEED(*value_of(o, "dbname"), SEFL_EINVAL, "the URL names no database");
     SEFL_NEED((all_local(host) && all_local(addr)) ||
                   strcmp(value_of(o, "sslmode"), "verify-full") == 0,
               SEFL_EINVAL,
-              "store: the server %s is not on this machine: add sslmode=verify-full (and "
+              "the server %s is not on this machine: add sslmode=verify-full (and "
               "sslrootcert=FILE) to the URL",
               *host ? host : addr);
     return SEFL_OK;
@@ -70,9 +70,9 @@ static sefl_status check_options(const PQconninfoOption *o)
 static sefl_status parse(PQconninfoOption **out, const char *url)
 {
     SEFL_NEED(strncmp(url, PG_PREFIX, strlen(PG_PREFIX)) == 0, SEFL_EINVAL,
-              "store: not a URL that begins with " PG_PREFIX);
+              "not a URL that begins with " PG_PREFIX);
     *out = PQconninfoParse(url, NULL); /* its message may quote the URL: not shown */
-    SEFL_NEED(*out != NULL, SEFL_EINVAL, "store: the URL is malformed");
+    SEFL_NEED(*out != NULL, SEFL_EINVAL, "the URL is malformed");
     sefl_status st = check_options(*out);
     if (st != SEFL_OK)
         PQconninfoFree(*out), *out = NULL;

@@ -124,6 +124,7 @@ static const review task_reviews[] = {
     { "training.epochs", AGREED, true }, /* what clients shall do */
     { "training.steps", AGREED, true },
     { "privacy.clip", AGREED, false },
+    { "privacy.clip_quantile", AGREED, false },
     { "privacy.noise", AGREED, false },
     { "privacy.z", AGREED, false },
     { "privacy.claim", AGREED, false },
