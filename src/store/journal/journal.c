@@ -95,9 +95,8 @@ static sefl_status take_fixed(const db_row *row, int col, void *out, size_t n)
     return SEFL_OK;
 }
 
-/* Runs one statement; a write outside a transaction checks the guard in one of its own. */
-static sefl_status guarded(journal *j, db_row_fn *fn, void *ctx, const char *sql,
-                           const db_value *args)
+sefl_status journal_statement(journal *j, db_row_fn *fn, void *ctx, const char *sql,
+                              const db_value *args)
 {
     if (j->in_transaction || !j->guard.name[0] || strncmp(sql, "SELECT", 6) == 0)
         return db_each_args(j->d, sql, args, fn, ctx);
@@ -117,7 +116,7 @@ static sefl_status rows_args(journal *j, uint64_t round, db_row_fn *fn, void *ct
 {
     SEFL_NEED(round <= INT64_MAX, SEFL_ERANGE, "round %" PRIu64 " is too high", round);
     pthread_mutex_lock(&j->rows);
-    sefl_status st = guarded(j, fn, ctx, sql, args);
+    sefl_status st = journal_statement(j, fn, ctx, sql, args);
     pthread_mutex_unlock(&j->rows);
     return st;
 }

@@ -286,7 +286,7 @@ static const struct {
     { "/roles/aggregator/http.c", "\"ETag: \\\"%s\\\"\\n\"" },
     { "/roles/aggregator/http.c", "\"Retry-After: " },
     { "/roles/aggregator/", "\"Cache-Control: no-store\\n\"" },
-    { "/bench/round/ingest.c", "\"Sefl-Bench-Client\"" },
+    { "/bench/round/ingest_plan.h", "\"Sefl-Bench-Client\"" },
     { "/bench/round/ingest.c", "https_header(r, NUMBER)" },
     { "/bench/round/page.c", "Host: " },
     { "/bench/round/page.c", "Cookie: " },
