@@ -6,7 +6,7 @@
 #
 # A few of these in CI; with SEFL_SOAK 20 kills of the aggregators, 5 stops, and 5 kills of PostgreSQL.
 set -eu
-FED_LOG_LINES=12
+export FED_LOG_LINES=12
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 "$SEFL" version | grep -q PostgreSQL || { echo "this build has no PostgreSQL"; exit 0; }
 # shellcheck source=tests/e2e/federation.lib.sh

@@ -10,21 +10,21 @@
  * What the processes have in common
  *     deployed to each one   sign.key, the TLS key and certificate, task, init, vocab, valid: one AS
  *                            has one identity, so every process has the same files
- *     the database           rounds, records of the task, uploads, vouchers, the ledger, the leader's
- *                            lease, and the tables of store/journal/shared.h
+ *     the database           rounds, records of the task, the encrypted secrets of a round (mask,
+ *                            shares, integers), uploads, vouchers, the ledger, the leader's lease,
+ *                            and the tables of store/journal/shared.h
  *     the folder `shared`    bodies (round-N/bodies-ME/CLIENT/HASH), partial sums
- *                            (round-N/part-HOLDER.MAKER), the encrypted secrets of a round,
- *                            metrics.jsonl; and the folders `models` and `ca`, which must be in a
- *                            place that every process sees
+ *                            (round-N/part-HOLDER.MAKER), metrics.jsonl; and the folders `models`
+ *                            (with the optimiser's state) and `ca`, which must be in a place that
+ *                            every process sees
  *     one process only       `state`: audit log, counters, status, audit records of noise sessions;
  *                            the running sum; the pool of noise shares, which dies with its process
  *
  * Who writes what
  *   - Only the leader writes records of the task and the ledger. Each of its transactions checks the
  *     fencing number of its lease: once another process leads, every write of the former leader
- *     fails, and it follows. A file of the leader gets the fencing number in its name and counts
- *     only through the fenced record that names it (store/journal/files.c). A model file is written
- *     again with the same bytes by a successor, so two writers do no harm.
+ *     fails, and it follows. (journal_guard; secrets and the ledger are rows, so it covers them.) A
+ *     model file is written again with the same bytes by a successor, so two writers do no harm.
  *   - Every process writes upload rows for bodies in its own folder. The row, its slot and its place
  *     are one statement that also requires that the round's row says "collecting".
  *   - Every process may make a partial sum; the first one stored stays.
@@ -60,8 +60,8 @@
  *     lease again when the database is back. If the outcome of an insertion is unknown, the client
  *     repeats the upload, and the process reads its rows before it makes its part.
  *
- * The task's folder of a round must not lose a synced file. NFS 4 does, if it is exported with
- * `sync` and mounted with lookupcache=positive.
+ * The shared folder must not lose a synced file, and a file must be visible to all processes once it
+ * is synced: NFS 4 does that, exported with `sync` and mounted with lookupcache=positive.
  * Threads: share_run has one owner; the module has two threads of its own.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_SHARE_H
 #define ROLES_AGGREGATOR_SHARE_H

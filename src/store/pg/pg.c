@@ -1,7 +1,8 @@
 /* Design. The table sefl_store(role, version) stands for SQLite's application_id, user_version and
  * sefl_role. A transaction knows its number (txid_current) from the statement that takes the
- * writers' lock, so an unanswered COMMIT can be settled: txid_status is exact as long as the server
- * keeps its commit log, which is far longer than a reconnection takes. A statement outside a
+ * writers' lock, so the driver can ask what became of an unanswered COMMIT. Only "aborted" is an
+ * answer: a server that crashed before it flushed the commit gives the same number to a new
+ * transaction, and "committed" may be about that one. A statement outside a
  * transaction is either a SELECT, which may be repeated on a new connection, or gets a transaction
  * of its own. */
 #include "store/pg/pg.h"
@@ -327,8 +328,6 @@ static sefl_status outcome(pg *d)
         sefl_status st = pg_connect(d, PATIENCE_MS);
         if (st == SEFL_OK)
             st = script(d, sql, 0, what);
-        if (st == SEFL_OK && strcmp(what, "committed") == 0)
-            return SEFL_OK;
         SEFL_NEED(st != SEFL_OK || strcmp(what, "aborted") != 0, SEFL_EIO,
                   "%s: the connection was lost; the transaction was rolled back", d->base.place);
         if (st != SEFL_OK || strcmp(what, "in progress") != 0)
