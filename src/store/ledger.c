@@ -648,6 +648,19 @@ bool ledger_has(const ledger *l, const uint8_t id[LEDGER_TASK_BYTES], uint64_t r
     return at < l->n_tasks && charged(&l->tasks[at], round);
 }
 
+bool ledger_has_near(const ledger *l, const uint8_t id[LEDGER_TASK_BYTES], uint64_t round,
+                     uint64_t apart)
+{
+    const size_t task = find_task(l, id);
+    if (task == l->n_tasks)
+        return false;
+    const ledger_entry *t = &l->tasks[task];
+    size_t at = place_of(t, round);
+    const bool before = at > 0 && round - t->rounds[at - 1] < apart;
+    at += at < t->n && t->rounds[at] == round;
+    return before || (at < t->n && t->rounds[at] - round < apart);
+}
+
 uint64_t ledger_rounds(const ledger *l, const uint8_t id[LEDGER_TASK_BYTES])
 {
     uint64_t rounds = 0;

@@ -189,6 +189,9 @@ size_t ledger_ignored(const ledger *l);
 
 /* True if this round is charged. */
 bool ledger_has(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES], uint64_t round);
+/* True if another round of this task is charged that is less than `apart` rounds away. */
+bool ledger_has_near(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES], uint64_t round,
+                     uint64_t apart);
 /* Returns the number of charged rounds of this task. */
 uint64_t ledger_rounds(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES]);
 

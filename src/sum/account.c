@@ -111,8 +111,10 @@ sefl_status account_open(account **out, const account_memory *m, const char *led
     size_t n = strlen(ledger_path) + sizeof ".latest";
     SEFL_TRY(sefl_new(&a->note, n, 1));
     snprintf(a->note, n, "%s.latest", ledger_path);
-    SEFL_TRY(ready(a));
-    SEFL_TRY(remember(a));
+    if (!a->m.in_turn) {
+        SEFL_TRY(ready(a));
+        SEFL_TRY(remember(a));
+    }
     SEFL_HAND_OVER(out, a, account_close);
 }
 
@@ -124,6 +126,11 @@ void account_close(account *a)
     sefl_free(a->path);
     sefl_free(a->note);
     sefl_free(a);
+}
+
+void account_rest(account *a)
+{
+    drop(a);
 }
 
 sefl_status account_charge(account *a, uint64_t round)

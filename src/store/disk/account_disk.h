@@ -13,5 +13,8 @@
 /* The journal must outlive the account. Fails as account_open does. */
 sefl_status account_disk_open(account **out, journal *j, const char *ledger_path,
                               const task *t) SEFL_MUST_CHECK;
+/* For one of several processes that charge a shared ledger in turn: does not read it yet. */
+sefl_status account_disk_open_in_turn(account **out, journal *j, const char *ledger_path,
+                                      const task *t) SEFL_MUST_CHECK;
 
 #endif

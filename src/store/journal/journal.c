@@ -95,9 +95,8 @@ static sefl_status take_fixed(const db_row *row, int col, void *out, size_t n)
     return SEFL_OK;
 }
 
-/* Runs one statement; a write outside a transaction checks the guard in one of its own. */
-static sefl_status guarded(journal *j, db_row_fn *fn, void *ctx, const char *sql,
-                           const db_value *args)
+sefl_status journal_statement(journal *j, db_row_fn *fn, void *ctx, const char *sql,
+                              const db_value *args)
 {
     if (j->in_transaction || !j->guard.name[0] || strncmp(sql, "SELECT", 6) == 0)
         return db_each_args(j->d, sql, args, fn, ctx);
@@ -117,7 +116,7 @@ static sefl_status rows_args(journal *j, uint64_t round, db_row_fn *fn, void *ct
 {
     SEFL_NEED(round <= INT64_MAX, SEFL_ERANGE, "round %" PRIu64 " is too high", round);
     pthread_mutex_lock(&j->rows);
-    sefl_status st = guarded(j, fn, ctx, sql, args);
+    sefl_status st = journal_statement(j, fn, ctx, sql, args);
     pthread_mutex_unlock(&j->rows);
     return st;
 }
@@ -697,13 +696,27 @@ sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out)
     return st;
 }
 
-sefl_status journal_client_rounds(journal *j, const uint8_t client[32], uint64_t *out)
+static sefl_status take_two(void *ctx, const db_row *row)
 {
-    return rows(
-        j, 0, db_take_u64, out,
-        "SELECT count(*) FROM body b LEFT JOIN round r ON r.task = b.task AND "
-        "r.round = b.round WHERE b.task = ? AND b.client = ? AND coalesce(r.skipped, 0) != 1",
-        db_u64(j->number), db_blob(span_of(client, 32)));
+    uint64_t *v = ctx;
+    v[0] = db_col_u64(row, 0);
+    v[1] = db_col_u64(row, 1);
+    return SEFL_OK;
+}
+
+sefl_status journal_client_rounds(journal *j, const uint8_t client[32], uint64_t *out,
+                                  uint64_t *last)
+{
+    uint64_t got[2] = { 0, 0 };
+    SEFL_PASS(
+        rows(j, 0, take_two, got,
+             "SELECT count(*), coalesce(max(b.round), 0) FROM body b LEFT JOIN round r ON r.task = "
+             "b.task AND "
+             "r.round = b.round WHERE b.task = ? AND b.client = ? AND coalesce(r.skipped, 0) != 1",
+             db_u64(j->number), db_blob(span_of(client, 32))));
+    *out = got[0];
+    *last = got[1];
+    return SEFL_OK;
 }
 
 sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[32], bool *out)

@@ -203,9 +203,9 @@ sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn,
                             void *ctx) SEFL_MUST_CHECK;
 sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out) SEFL_MUST_CHECK;
 /* Counts this task's rounds with an update from this client, except rounds skipped before their
- * charge. */
-sefl_status journal_client_rounds(journal *j, const uint8_t client[32],
-                                  uint64_t *out) SEFL_MUST_CHECK;
+ * charge. *last becomes the last of them, 0 if there is none. */
+sefl_status journal_client_rounds(journal *j, const uint8_t client[32], uint64_t *out,
+                                  uint64_t *last) SEFL_MUST_CHECK;
 /* Sets *out to whether any client uploaded the same units in another round of this task. */
 sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[32],
                                 bool *out) SEFL_MUST_CHECK;
