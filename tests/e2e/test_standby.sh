@@ -86,7 +86,7 @@ for n in $(seq 0 $((moments - 1))); do
         killed=$((killed + 1))
     fi
     note "moment $n: csp-$now to csp-$other"
-    csp $now # stands by from now on
+    csp "$now" # stands by from now on
 done
 # kill -9 of the database: both processes connect again, and the run goes on
 before=$(closed)
