@@ -117,6 +117,13 @@ sefl_status journal_fact_has(journal *j, uint64_t round, const char *name,
 sefl_status journal_lasting_put(journal *j, const char *name, sefl_span value) SEFL_MUST_CHECK;
 sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out) SEFL_MUST_CHECK;
 
+/* Logs: named bytes of the whole folder that only grow (a shared ledger), at most 256 MiB. append
+ * fails with SEFL_ESTATE unless the log has `at` bytes, so of two writers one succeeds. read:
+ * SEFL_ENOTFOUND if nothing was appended. */
+sefl_status journal_log_append(journal *j, const char *name, uint64_t at,
+                               sefl_span bytes) SEFL_MUST_CHECK;
+sefl_status journal_log_read(journal *j, const char *name, sefl_buf *out) SEFL_MUST_CHECK;
+
 /* Transactions: several puts (rounds, facts, updates) take effect together or not at all.
  *
  *     SEFL_TRY(journal_begin(j));               // other threads wait until commit or rollback

@@ -278,7 +278,7 @@ static void killed_at_system_calls(void **state)
 {
     (void)state;
     seeded g;
-    unsigned long every = test_count(11, 1), kills = 0;
+    unsigned long every = test_count(store_is_pg() ? 37 : 11, 1), kills = 0;
     size_t acked = 0, steps_hit = 0;
     bool hit[STEPS + 1] = { false };
     test_seed(&g, "csp journal kill");

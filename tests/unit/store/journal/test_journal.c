@@ -572,6 +572,12 @@ static void refused(void **state)
         assert_int_equal(unlink(inside(&p, "journal.db")), 0);
     CHECK_STATUS(store_open(&k, p.folder, "aggregator", task_a), SEFL_ESTATE);
     assert_non_null(strstr(sefl_last_error(), "does not know"));
+#ifndef SEFL_PG
+    journal_place at = { .folder = p.folder, .store = "postgresql://localhost/x" };
+    CHECK_STATUS(journal_open_at(&k, &at, "csp", task_a), SEFL_EUNSUPPORTED);
+    assert_non_null(strstr(sefl_last_error(), "no PostgreSQL"));
+    CHECK_STATUS(journal_check_store(at.store), SEFL_EUNSUPPORTED);
+#endif
 }
 
 #define ZEROS "00000000000000000000000000000000000000000000000000000000000000" /* 31 bytes */
