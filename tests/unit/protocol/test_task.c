@@ -858,6 +858,19 @@ static void test_filter(void **state)
         task_clear(&none);
         task_clear(&t);
     }
+    /* auto: the turns and the filter that `sefl privacy plan --correlated` proposes */
+    task a;
+    CHECK_OK(sample_task(&a, "privacy.filter=auto", "rounds.max_per_client=1", "rounds.count=100",
+                         "rounds.enrolled=800", "rounds.threshold=0", NULL));
+    assert_true(a.filter.b == 1 && a.filter.gamma[0] == 3554 && a.separation == 100);
+    assert_int_equal(a.threshold, 4);
+    task_clear(&a);
+    CHECK_OK(sample_task(&a, "privacy.filter=auto", "rounds.separation=20", "rounds.count=100",
+                         "rounds.enrolled=800", "server.step=momentum", NULL));
+    assert_true(a.filter.gamma[0] == 3800 && a.separation == 20 && a.max_rounds_per_client == 0);
+    task_clear(&a);
+    CHECK_STATUS(sample_task(&a, "privacy.filter=auto", NULL), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "only if clients take turns"));
     /* a wide ring leaves too few bits below it for the guard bits of paillier */
     static const char *const wide[] = { "crypto.scheme=paillier", "privacy.claim=none",
                                         "privacy.z=4", "rounds.enrolled=16000000" };
