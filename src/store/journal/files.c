@@ -2,7 +2,8 @@
  *     round-N              in use (a key of zeros inside: a wipe has begun)
  *     round-N.wipe         its key is overwritten; being deleted
  *     (none)               never used, or wiped
- * round-N.kem beside it holds CSP's bytes of the round's sealing key and has its own lifetime: it
+ * round-N.past is such a folder too, with the states round-N.past and round-N.past.wipe; it outlives
+ * its round. round-N.kem holds CSP's bytes of the round's sealing key and has its own lifetime: it
  * outlives neither its round nor a change of task. A wipe overwrites the key, renames and
  * deletes; each step is durable before the next, and files_settle finds what a crash leaves. */
 #include "base/ct.h"
@@ -56,11 +57,12 @@ static sefl_status name_path(const journal *j, char out[PATH_MAX], uint64_t roun
     return st == SEFL_OK ? round_path(j, out, round, "/", name) : st;
 }
 
-static sefl_status make_round(const journal *j, char out[PATH_MAX], uint64_t round)
+static sefl_status make_round(const journal *j, char out[PATH_MAX], uint64_t round,
+                              const char *tail)
 {
     SEFL_PASS(task_path(j, out));
     SEFL_PASS(file_make_folder(out, 0700));
-    SEFL_PASS(round_path(j, out, round, "", ""));
+    SEFL_PASS(round_path(j, out, round, tail, ""));
     return file_make_folder(out, 0700);
 }
 
@@ -179,11 +181,11 @@ static sefl_status settle_round(void *ctx, const char *folder, const char *path,
 {
     uint64_t n;
     bool wiped;
-    if (number_in(name, "round-", ".wipe", &n))
+    if (number_in(name, "round-", ".wipe", &n) || number_in(name, "round-", ".past.wipe", &n))
         return remove_durably(folder, path);
     if (strstr(name, ".kem.tmp-"))
         return wipe_kem(folder, path);
-    if (!number_in(name, "round-", "", &n))
+    if (!number_in(name, "round-", "", &n) && !number_in(name, "round-", ".past", &n))
         return SEFL_OK;
     sefl_status st = roundkey_is_wiped(&wiped, path);
     if (st != SEFL_OK)
@@ -221,36 +223,37 @@ static sefl_status unlocked(journal *j, sefl_status st)
 }
 #define LOCKED(j, call) (pthread_mutex_lock(&(j)->files), unlocked((j), (call)))
 
-sefl_status journal_secret_put(journal *j, uint64_t round, const char *name, sefl_span bytes,
-                               const sefl_rng *rng)
+/* In the folder round-N, or round-N with `tail`. */
+static sefl_status secret_put(journal *j, uint64_t round, const char *tail, const char *name,
+                              sefl_span bytes, const sefl_rng *rng)
 {
     sefl_status st = SEFL_OK;
     char folder[PATH_MAX], path[PATH_MAX];
     uint8_t key[ROUNDKEY_BYTES] = { 0 };
     sefl_buf sealed = { 0 };
-    pthread_mutex_lock(&j->files);
     SEFL_CHECK(bytes.n <= SECRET_MAX / 2, SEFL_ERANGE, "%s: %zu bytes are too many", name, bytes.n);
-    SEFL_TRY(name_path(j, path, round, name));
-    SEFL_TRY(make_round(j, folder, round));
+    SEFL_TRY(check_name(name, strlen(name)));
+    SEFL_TRY(make_round(j, folder, round, tail));
+    SEFL_TRY(file_path(path, "%s/%s", folder, name));
     SEFL_TRY(roundkey_make(key, folder, rng));
     SEFL_TRY(roundkey_seal(&sealed, key, &(roundkey_place){ j->task, round, name }, bytes, rng));
     SEFL_TRY(file_write_atomic(path, buf_span(&sealed), 0600));
 done:
-    pthread_mutex_unlock(&j->files);
     sefl_wipe(key, sizeof key);
     buf_clear(&sealed);
     return st;
 }
 
-sefl_status journal_secret_get(journal *j, uint64_t round, const char *name, sefl_buf *out)
+static sefl_status secret_get(journal *j, uint64_t round, const char *tail, const char *name,
+                              sefl_buf *out)
 {
     sefl_status st = SEFL_OK;
     char folder[PATH_MAX], path[PATH_MAX];
     uint8_t key[ROUNDKEY_BYTES] = { 0 };
     sefl_buf sealed = { 0 };
-    pthread_mutex_lock(&j->files);
-    SEFL_TRY(name_path(j, path, round, name));
-    SEFL_TRY(round_path(j, folder, round, "", ""));
+    SEFL_TRY(check_name(name, strlen(name)));
+    SEFL_TRY(round_path(j, folder, round, tail, ""));
+    SEFL_TRY(file_path(path, "%s/%s", folder, name));
     SEFL_TRY(file_read(&sealed, path, SECRET_MAX));
     st = roundkey_get(key, folder);
     if (st == SEFL_ENOTFOUND)
@@ -258,16 +261,26 @@ sefl_status journal_secret_get(journal *j, uint64_t round, const char *name, sef
     if (st == SEFL_OK)
         st = roundkey_open(out, key, &(roundkey_place){ j->task, round, name }, buf_span(&sealed));
 done:
-    pthread_mutex_unlock(&j->files);
     sefl_wipe(key, sizeof key);
     buf_clear(&sealed);
     return st;
 }
 
+sefl_status journal_secret_put(journal *j, uint64_t round, const char *name, sefl_span bytes,
+                               const sefl_rng *rng)
+{
+    return LOCKED(j, secret_put(j, round, "", name, bytes, rng));
+}
+
+sefl_status journal_secret_get(journal *j, uint64_t round, const char *name, sefl_buf *out)
+{
+    return LOCKED(j, secret_get(j, round, "", name, out));
+}
+
 static sefl_status file_put(journal *j, uint64_t round, const char *name, sefl_span bytes)
 {
     char path[PATH_MAX];
-    SEFL_PASS(make_round(j, path, round));
+    SEFL_PASS(make_round(j, path, round, ""));
     SEFL_PASS(name_path(j, path, round, name));
     return file_write_atomic(path, bytes, 0600);
 }
@@ -281,7 +294,7 @@ static sefl_status path_of(journal *j, sefl_buf *out, uint64_t round, const char
 {
     char path[PATH_MAX];
     SEFL_PASS(name_path(j, path, round, name));
-    SEFL_PASS(make_round(j, path, round));
+    SEFL_PASS(make_round(j, path, round, ""));
     SEFL_PASS(name_path(j, path, round, name));
     SEFL_PASS(wr_raw(out, path, strlen(path) + 1));
     out->n--;
@@ -304,6 +317,49 @@ static sefl_status round_wipe(journal *j, uint64_t round)
 sefl_status journal_round_wipe(journal *j, uint64_t round)
 {
     return LOCKED(j, round_wipe(j, round));
+}
+
+/* ---- a secret that outlives its round -------------------------------------------------------- */
+
+static const char past[] = ".past", kept[] = "kept";
+
+sefl_status journal_past_put(journal *j, uint64_t round, sefl_span bytes, const sefl_rng *rng)
+{
+    return LOCKED(j, secret_put(j, round, past, kept, bytes, rng));
+}
+
+sefl_status journal_past_get(journal *j, uint64_t round, sefl_buf *out)
+{
+    return LOCKED(j, secret_get(j, round, past, kept, out));
+}
+
+typedef struct keeping {
+    const journal *j;
+    uint64_t from, to;
+    uint64_t task; /* whose folder it is in */
+} keeping;
+
+static sefl_status wipe_past(void *ctx, const char *folder, const char *path, const char *name)
+{
+    const keeping *k = ctx;
+    uint64_t round;
+    if (!number_in(name, "round-", past, &round) ||
+        (k->task == k->j->number && round >= k->from && round <= k->to))
+        return SEFL_OK;
+    return wipe_round(folder, path);
+}
+
+static sefl_status keep_task(void *ctx, const char *folder, const char *path, const char *name)
+{
+    keeping *k = ctx;
+    (void)folder;
+    return number_in(name, "task-", "", &k->task) ? each_in(k, path, wipe_past) : SEFL_OK;
+}
+
+sefl_status journal_past_keep(journal *j, uint64_t from, uint64_t to)
+{
+    keeping k = { .j = j, .from = from, .to = to };
+    return LOCKED(j, each_in(&k, j->folder, keep_task));
 }
 
 /* ---- CSP: the bytes of a round's sealing key ------------------------------------------------- */
