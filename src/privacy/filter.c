@@ -113,6 +113,21 @@ double dp_filter_units(unsigned bits)
     return ldexp(DP_G44_SIGMA, (int)bits);
 }
 
+dp_model_noise dp_filter_models(const dp_filter *f, uint64_t rounds, double momentum)
+{
+    /* model: what the noise of a round is in the model m rounds later: B, then the momentum, then
+     * the sum of all steps. The model after m + 1 rounds has lags 0 .. m. */
+    double velocity = 0, model = 0, last = 0, all = 0;
+    for (uint64_t m = 0; m < rounds; m++) {
+        const double b = m == 0 ? 1 : m <= f->b ? -(double)f->gamma[m - 1] / DP_FILTER_ONE : 0;
+        velocity = momentum * velocity + b;
+        model += velocity;
+        last += model * model;
+        all += last;
+    }
+    return (dp_model_noise){ sqrt(last), rounds ? sqrt(all / (double)rounds) : 0 };
+}
+
 dp_event dp_filter_event(const dp_event *ev, double s, uint64_t n)
 {
     dp_event all = *ev;

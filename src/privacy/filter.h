@@ -83,6 +83,16 @@ double dp_filter_slack(const dp_filter *f, uint64_t n, uint64_t dim, double z, d
  * DP_FILTER_OWN_BITS for discrete noise. */
 double dp_filter_units(unsigned bits);
 
+/* The standard deviation of the noise in the models of a task, in units of the fresh noise of one
+ * round: in the last model, and its root mean square over the models after each round. The server
+ * takes steps of average, or with momentum (v = momentum v + average), so the noise of a round
+ * stays in every later model. With a filter z is larger, by S / sqrt(turns). */
+typedef struct dp_model_noise {
+    double last, mean;
+} dp_model_noise;
+
+dp_model_noise dp_filter_models(const dp_filter *f, uint64_t rounds, double momentum);
+
 /* Returns the event of the first n rounds of a task: one release with noise multiplier ev->z / s,
  * which leaves out the mass that the law's proof leaves out in each of n rounds. ev describes one
  * round; s is S(n) with its slack. */

@@ -111,6 +111,9 @@ static sefl_status check_filter(const task *t)
               "task: privacy.filter: nothing is proven for correlated noise together with "
               "sampling, so privacy.sampling must be all; rounds.separation lets clients take "
               "turns instead");
+    SEFL_NEED(t->record_rate == 1, SEFL_EINVAL,
+              "task: privacy.filter: nothing is proven for correlated noise together with records "
+              "drawn in secret, so privacy.record_rate must be 1");
     SEFL_NEED(t->server != TASK_ADAM, SEFL_EINVAL,
               "task: privacy.filter: a single round has more noise, which the divisor of server "
               "Adam does not stand, so server.step must be average or momentum");
@@ -157,6 +160,43 @@ static sefl_status check_sampling(const task *t, pack_nano rate)
     return SEFL_OK;
 }
 
+/* A record's privacy is amplified by its own secret coin alone. The coin of its client would not
+ * do: the client's other records reveal it (docs/PRIVACY.md, section 4). */
+static sefl_status check_records(const task *t, pack_nano record_rate)
+{
+    if (t->unit != TASK_UNIT_RECORD) {
+        SEFL_NEED(t->records_max == 0, SEFL_EINVAL,
+                  "task: privacy.records_max is %u: must be 0 if privacy.unit is client",
+                  t->records_max);
+        SEFL_NEED(record_rate == PACK_ONE, SEFL_EINVAL,
+                  "task: privacy.record_rate is %g: must be 1 if privacy.unit is client",
+                  share(record_rate));
+        return SEFL_OK;
+    }
+    SEFL_NEED(!t->external, SEFL_EINVAL,
+              "task: privacy.unit is record: only the built-in models train records one by "
+              "one, and model.body is external");
+    SEFL_NEED(task_mode(t)->noisy, SEFL_EINVAL,
+              "task: privacy.unit is record: this unit requires noise");
+    SEFL_NEED(t->records_max >= 1, SEFL_EINVAL,
+              "task: privacy.records_max is 0: must be above 0 if privacy.unit is record");
+    SEFL_NEED(record_rate > 0, SEFL_EINVAL,
+              "task: privacy.record_rate is 0: no record would ever be drawn");
+    SEFL_NEED(t->sampling != TASK_HIDDEN, SEFL_EINVAL,
+              "task: privacy.sampling is hidden: hiding which clients take part does not amplify "
+              "the privacy of a record; use all, and privacy.record_rate below 1");
+    SEFL_NEED(t->local_steps == 1, SEFL_EINVAL,
+              "task: training.steps is %u: must be 1 if privacy.unit is record", t->local_steps);
+    SEFL_NEED(t->optim.kind == OPTIM_SGD, SEFL_EINVAL,
+              "task: training.optimiser: must be sgd if privacy.unit is record");
+    SEFL_NEED(t->optim.weight_decay == 0, SEFL_EINVAL,
+              "task: training.weight_decay is %g: must be 0 if privacy.unit is record",
+              t->optim.weight_decay);
+    SEFL_NEED(t->weights == TASK_EQUAL, SEFL_EINVAL,
+              "task: privacy.weights is capped: must be equal if privacy.unit is record");
+    return SEFL_OK;
+}
+
 static sefl_status check_privacy(const task *t, pack_nano z)
 {
     const release_mode *m = task_mode(t);
@@ -179,28 +219,6 @@ static sefl_status check_privacy(const task *t, pack_nano z)
         SEFL_NEED(t->epsilon == 0 && t->delta == 0, SEFL_EINVAL,
                   "task: privacy.epsilon and privacy.delta must be 0 if privacy.claim is none; set "
                   "privacy.claim to dp to claim them");
-    }
-    if (t->unit == TASK_UNIT_RECORD) {
-        SEFL_NEED(!t->external, SEFL_EINVAL,
-                  "task: privacy.unit is record: only the built-in models train records one by "
-                  "one, and model.body is external");
-        SEFL_NEED(m->noisy, SEFL_EINVAL, "task: privacy.unit is record: this unit requires noise");
-        SEFL_NEED(t->records_max >= 1, SEFL_EINVAL,
-                  "task: privacy.records_max is 0: must be above 0 if privacy.unit is record");
-        SEFL_NEED(t->local_steps == 1, SEFL_EINVAL,
-                  "task: training.steps is %u: must be 1 if privacy.unit is record",
-                  t->local_steps);
-        SEFL_NEED(t->optim.kind == OPTIM_SGD, SEFL_EINVAL,
-                  "task: training.optimiser: must be sgd if privacy.unit is record");
-        SEFL_NEED(t->optim.weight_decay == 0, SEFL_EINVAL,
-                  "task: training.weight_decay is %g: must be 0 if privacy.unit is record",
-                  t->optim.weight_decay);
-        SEFL_NEED(t->weights == TASK_EQUAL, SEFL_EINVAL,
-                  "task: privacy.weights is capped: must be equal if privacy.unit is record");
-    } else {
-        SEFL_NEED(t->records_max == 0, SEFL_EINVAL,
-                  "task: privacy.records_max is %u: must be 0 if privacy.unit is client",
-                  t->records_max);
     }
     SEFL_NEED((t->weights == TASK_CAPPED) == (t->weight_cap > 0), SEFL_EINVAL,
               "task: privacy.weight_cap is %llu: must be above 0 for capped weights, else 0",
@@ -302,7 +320,7 @@ static sefl_status check_claim(const task *t)
                   "%.4g, and below %g nothing can be claimed; use more noise, or claim none",
                   t->z, all.z, least);
     }
-    if (t->sampling != TASK_HIDDEN)
+    if (!t->secret_draw)
         ev.rate = 1;
     SEFL_PASS(dp_event_check(&ev));
     SEFL_PASS(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = t->delta }));
@@ -357,6 +375,7 @@ static sefl_status derive(task *t, const task_draft *d)
     t->claim = d->claim != 0;
     t->has_valid = memcmp(t->valid_hash, none, sizeof none) != 0;
     t->rate = share(d->rate);
+    t->record_rate = share(d->record_rate);
     t->server_lr = share(t->step_nano);
     t->server_optim.kind = t->server == TASK_AVERAGE    ? OPTIM_SGD
                            : t->server == TASK_MOMENTUM ? OPTIM_MOMENTUM
@@ -369,11 +388,14 @@ static sefl_status derive(task *t, const task_draft *d)
     SEFL_PASS(check_sampling(t, d->rate));
     SEFL_PASS(check_turns(t));
     SEFL_PASS(check_privacy(t, z));
+    SEFL_PASS(check_records(t, d->record_rate));
     SEFL_PASS(check_filter(t));
     SEFL_NEED(memcmp(t->servers.as, t->servers.csp, sizeof t->servers.as) != 0, SEFL_EINVAL,
               "task: servers.aggregator and servers.csp are the same key: the servers must be "
               "different parties");
-    t->amplified = t->claim && t->sampling != TASK_ALL && t->enough == 0;
+    t->amplified =
+        t->claim && t->unit == TASK_UNIT_CLIENT && t->sampling != TASK_ALL && t->enough == 0;
+    t->secret_draw = t->sampling == TASK_HIDDEN || t->record_rate < 1;
     t->publish_count = t->sampling != TASK_HIDDEN && !t->amplified;
 
     SEFL_PASS(derive_keys(t, d, schemes[d->scheme].pack));
@@ -526,7 +548,9 @@ dp_event task_event(const task *t, uint64_t count)
     const dp_noise law = source ? source->law : DP_NOISE_NONE;
     const dp_event ev = { .noise = law,
                           .z = t->grid.z,
-                          .rate = t->amplified ? t->rate : 1,
+                          .rate = t->unit == TASK_UNIT_RECORD ? t->record_rate
+                                  : t->amplified              ? t->rate
+                                                              : 1,
                           .count = count,
                           .dim = dp_law_of(law)->uses_dim ? t->values : 0,
                           .sigma_steps = t->sigma_steps };
@@ -540,6 +564,15 @@ double task_filter_s(const task *t, uint64_t rounds)
     return dp_filter_s(&t->filter, rounds, &(dp_turns){ t->max_rounds_per_client, t->separation }) +
            dp_filter_slack(&t->filter, rounds, t->values, t->grid.z,
                            dp_filter_units(t->filter_bits));
+}
+
+double task_model_z(const task *t)
+{
+    const double momentum = t->server == TASK_MOMENTUM ? t->server_optim.momentum : 0;
+    if (t->filter.b == 0)
+        return t->grid.z;
+    return t->grid.z * dp_filter_models(&t->filter, t->rounds, momentum).last /
+           dp_filter_models(&(dp_filter){ 0 }, t->rounds, momentum).last;
 }
 
 double task_divisor(const task *t, uint32_t clients)

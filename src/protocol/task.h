@@ -69,6 +69,7 @@ typedef struct task {
     dp_filter filter;      /* correlated noise; b = 0: the noise of each round is independent */
     task_unit unit;
     uint32_t records_max; /* unit record: maximum records of a client per round; else 0 */
+    double record_rate;   /* probability that a client draws a record; 1: no draw */
     task_sampling sampling;
     double rate; /* 1 for TASK_ALL */
     task_weights weights;
@@ -107,8 +108,10 @@ typedef struct task {
     unsigned filter_bits; /* with a filter: bits below the coarse step of the noise that a server
                            * keeps (F); else 0 */
     double sigma_steps;   /* own: standard deviation of each server's noise in fine steps; else 0 */
-    bool amplified;       /* the claim uses Poisson amplification: against everybody under hidden
+    bool amplified;       /* the claim uses the sampling of clients: against everybody under hidden
                          * sampling, against all but the servers under open sampling */
+    bool secret_draw;     /* the servers do not see which units a round draws: hidden sampling of
+                         * clients, or records drawn in secret */
     bool publish_count;   /* the number of participants is public: neither amplified nor hidden */
 } task;
 
@@ -160,11 +163,16 @@ sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
 /* Returns S after so many rounds of a task with a filter, slack included (privacy/filter.h). */
 double task_filter_s(const task *t, uint64_t rounds);
 
+/* Returns the z of independent noise that would leave as much noise in the last model as this task's
+ * noise does; without a filter, its own z. */
+double task_model_z(const task *t);
+
 /* Returns the accountant's event for `count` releases of this task, against observers who do not
- * see participation: rate is 1 unless t->amplified. If there is no claim (noise none), all members
- * except count are zero, as in a ledger. With a filter, the first `count` rounds are one release,
- * and the event holds against everybody. Against a server the ledger's budget check
- * (store/ledger.h) uses rate 1 and min(count, max_rounds_per_client), unless sampling is hidden.
+ * see participation: rate is record_rate if the unit is a record, otherwise 1 unless t->amplified.
+ * If there is no claim (noise none), all members except count are zero, as in a ledger. With a
+ * filter, the first `count` rounds are one release, and the event holds against everybody. Against
+ * a server the ledger's budget check (store/ledger.h) uses min(count, max_rounds_per_client), and
+ * rate 1 unless t->secret_draw.
  * terms_of_task (sum/terms.h) builds the ledger_terms from this event and from the task's id,
  * sampling, unit, max_rounds_per_client, epsilon and delta. */
 struct dp_event task_event(const task *t, uint64_t count);

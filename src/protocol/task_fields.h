@@ -92,6 +92,9 @@
       "what the claim protects: all text of a client, or a single record")                         \
     S("privacy.records_max", U64, t.records_max, "0", 0, 1 << 20, NULL,                            \
       "maximum number of records per client and round, if privacy.unit is record")                 \
+    S("privacy.record_rate", NANO, record_rate, "1", 0, 1, NULL,                                   \
+      "probability with which a client draws each of its records in a round, in secret, if "       \
+      "privacy.unit is record; 1 means that the records take turns")                               \
     S("privacy.sampling", CHOICE, t.sampling, "all", 0, 0, "all open hidden",                      \
       "which clients take part: all, or a sample that AS sees (open) or cannot see (hidden)")      \
     S("privacy.rate", NANO, rate, "1", 0, 1, NULL, "probability that a client is sampled")         \
@@ -160,7 +163,7 @@ typedef struct task_draft {
     task t;
     uint32_t version;
     unsigned body, claim, scheme, seal;
-    pack_nano rate;
+    pack_nano rate, record_rate;
     struct {
         ahe_pub *pub;
     } key;

@@ -88,7 +88,7 @@ static task as_claimed(const task *t)
     return as_if;
 }
 
-/* Computes epsilon of `count` rounds. Against a server sampling amplifies only if it is hidden. */
+/* Computes epsilon of `count` rounds. Against a server sampling amplifies only if it is secret. */
 static sefl_status epsilon_of(dp_claim *server, dp_claim *others, const task *t, uint64_t count,
                               double delta)
 {
@@ -140,7 +140,8 @@ double plan_noise_ratio(const federation *s, double drawn)
 
 const char *plan_fewer_values(const federation *s)
 {
-    return s->task.external ? "fewer trained values (training.only)" : "a larger model.block";
+    return s->task.external ? "fewer trained values (training.only)"
+                            : "a larger model.block, fewer trained values (training.only)";
 }
 
 sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double delta)
@@ -150,10 +151,11 @@ sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double d
     double drawn = t->sampling == TASK_HIDDEN ? t->rate : 1; /* zeros are no signal */
     drawn *= clips(t);
     *out = (plan_need){ .epsilon = epsilon, .delta = delta };
-    if (t->sampling == TASK_HIDDEN && t->enough == 0)
+    if (t->unit == TASK_UNIT_RECORD)
+        want.rate = t->record_rate;
+    else if (t->sampling == TASK_HIDDEN && t->enough == 0)
         want.rate = t->rate;
-    else
-        want.count = dp_turns_in(&(dp_turns){ t->max_rounds_per_client, t->separation }, t->rounds);
+    want.count = dp_turns_in(&(dp_turns){ t->max_rounds_per_client, t->separation }, t->rounds);
     SEFL_PASS(dp_find_z(&z, &want, epsilon, &(dp_question){ .delta = delta }));
     out->z = z;
     out->clients = (uint64_t)ceil(z * root / PLAN_RATIO_GOOD / drawn);

@@ -178,23 +178,27 @@ static void slack(void **state)
 
 /* ---- the gain -------------------------------------------------------------------------------- */
 
-/* Noise of the models after each round, relative to z D: the model after round n has the server's
- * step (momentum beta) of rounds 1..n. */
-static void model_noise(double *last, double *mean, unsigned rounds, double beta,
-                        const dp_filter *f)
+/* dp_filter_models against the matrix: the noise of every round in every model. */
+static void models(void **state)
 {
-    double sum = 0, total = 0;
-    /* impulse response of fresh noise on the models, lag m: B, then momentum, then the sum */
-    double velocity = 0, model = 0;
-    for (unsigned m = 0; m < rounds; m++) {
-        double b = m == 0 ? 1 : m <= f->b ? -f->gamma[m - 1] / 4096.0 : 0;
-        velocity = beta * velocity + b;
-        model += velocity;
-        sum += model * model; /* the variance of model m + 1 */
-        total += sum;
+    (void)state;
+    const dp_filter f = filter_of(3, 2000, 500, 300, 0);
+    const double momentum = 0.6;
+    double noise[T][T] = { 0 }, steps[T][T] = { 0 }, all = 0, last = 0; /* [round][source] */
+    for (int r = 0; r < T; r++)
+        for (int c = 0; c <= r; c++) {
+            double b = r == c ? 1 : r - c <= 3 ? -f.gamma[r - c - 1] / 4096.0 : 0;
+            steps[r][c] = (r > 0 ? momentum * steps[r - 1][c] : 0) + b;
+            noise[r][c] = (r > 0 ? noise[r - 1][c] : 0) + steps[r][c];
+        }
+    for (int r = 0; r < T; r++) {
+        last = 0;
+        for (int c = 0; c < T; c++)
+            last += noise[r][c] * noise[r][c];
+        all += last;
     }
-    *last = sqrt(sum);
-    *mean = sqrt(total / rounds);
+    const dp_model_noise got = dp_filter_models(&f, T, momentum);
+    assert_true(fabs(got.last - sqrt(last)) < 1e-12 && fabs(got.mean - sqrt(all / T)) < 1e-12);
 }
 
 /* The table of docs/PRIVACY.md: the gain of the b = 1 filter that is best for the mean model. */
@@ -217,25 +221,26 @@ static void gains(void **state)
         for (int m = 0; m < 3; m++) {
             const unsigned n = rows[i].rounds, p = rows[i].most;
             const dp_turns who = { p, n / p };
-            double last0, mean0, best[2] = { 0, 0 };
-            model_noise(&last0, &mean0, n, momentum[m], &(dp_filter){ 0 });
+            const dp_model_noise plain = dp_filter_models(&(dp_filter){ 0 }, n, momentum[m]);
+            double best[2] = { 0, 0 };
             for (unsigned g = 1; g <= 4096; g++) {
                 dp_filter f = filter_of(1, g, 0, 0, 0);
-                double last, mean, s = dp_filter_s(&f, n, &who) / sqrt(p);
-                model_noise(&last, &mean, n, momentum[m], &f);
-                if (mean0 / (mean * s) > best[1])
-                    best[0] = last0 / (last * s), best[1] = mean0 / (mean * s);
+                const double s = dp_filter_s(&f, n, &who) / sqrt(p);
+                const dp_model_noise with = dp_filter_models(&f, n, momentum[m]);
+                if (plain.mean / (with.mean * s) > best[1])
+                    best[0] = plain.last / (with.last * s), best[1] = plain.mean / (with.mean * s);
             }
+            /* the optimum is flat: the next gamma moves the gain in the last model */
             assert_true(fabs(best[0] - rows[i].gain[m][0]) < 0.0151);
             assert_true(fabs(best[1] - rows[i].gain[m][1]) < 0.0051);
         }
     /* everybody in every round: no filter gains anything */
+    const dp_model_noise plain = dp_filter_models(&(dp_filter){ 0 }, 100, 0);
     for (unsigned g = 1; g <= 4096; g += 64) {
         dp_filter f = filter_of(1, g, 0, 0, 0);
-        double last, mean, last0, mean0;
-        model_noise(&last0, &mean0, 100, 0, &(dp_filter){ 0 });
-        model_noise(&last, &mean, 100, 0, &f);
-        assert_true(last * dp_filter_s(&f, 100, &(dp_turns){ 100, 1 }) >= last0 * 10 * 0.9999999);
+        const dp_model_noise with = dp_filter_models(&f, 100, 0);
+        const double s = dp_filter_s(&f, 100, &(dp_turns){ 100, 1 });
+        assert_true(with.last * s >= plain.last * 10 * 0.9999999);
     }
 }
 
@@ -243,7 +248,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(admissible), cmocka_unit_test(rises), cmocka_unit_test(all_patterns),
-        cmocka_unit_test(turns),      cmocka_unit_test(slack), cmocka_unit_test(gains),
+        cmocka_unit_test(turns),      cmocka_unit_test(slack), cmocka_unit_test(models),
+        cmocka_unit_test(gains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -342,6 +342,8 @@ static void test_rules(void **state)
         { "privacy.filter=3000", "privacy.sampling=open", "privacy.rate=0.5", 0, SEFL_EINVAL,
           "privacy.sampling must be all" },
         { "privacy.filter=3000", "server.step=adam", 0, 0, SEFL_EINVAL, "server Adam" },
+        { "privacy.filter=3000", "privacy.unit=record", "privacy.records_max=10",
+          "privacy.record_rate=0.5", SEFL_EINVAL, "drawn in secret" },
         { "privacy.filter=3000", "privacy.weights=capped", "privacy.weight_cap=5", 0, SEFL_EINVAL,
           "privacy.weights must be equal" },
         { "privacy.filter=3000", "privacy.noise=none", "privacy.z=0", "privacy.claim=none",
@@ -374,6 +376,11 @@ static void test_rules(void **state)
         { "privacy.unit=record", "privacy.records_max=10", "privacy.noise=none",
           "privacy.claim=none", SEFL_EINVAL, "privacy.unit" },
         { "privacy.records_max=10", 0, 0, 0, SEFL_EINVAL, "privacy.records_max" },
+        { "privacy.record_rate=0.5", 0, 0, 0, SEFL_EINVAL, "must be 1 if privacy.unit is client" },
+        { "privacy.unit=record", "privacy.records_max=10", "privacy.record_rate=0", 0, SEFL_EINVAL,
+          "privacy.record_rate" },
+        { "privacy.unit=record", "privacy.records_max=10", "privacy.sampling=hidden",
+          "privacy.rate=0.5", SEFL_EINVAL, "does not amplify the privacy of a record" },
         { "privacy.weights=capped", 0, 0, 0, SEFL_EINVAL, "privacy.weight_cap" },
         { "privacy.weight_cap=7", 0, 0, 0, SEFL_EINVAL, "privacy.weight_cap" },
         { "training.epochs=0", 0, 0, 0, SEFL_EINVAL, "training.epochs" },
@@ -554,6 +561,21 @@ static void test_noise_modes(void **state)
         assert_int_equal(t.grid.clients, 400);
         assert_int_equal(t.local_steps, 1);
         CHECK_OK(pack_check(&t.ahe.pack));
+        task_clear(&t);
+
+        /* records drawn in secret: charged at their rate, against the servers too */
+        CHECK_OK(sample_task(&t, schemes[i], "privacy.unit=record", "privacy.records_max=50",
+                             "privacy.record_rate=0.05", "privacy.z=1", NULL));
+        assert_true(t.record_rate == 0.05 && t.secret_draw && !t.amplified && t.publish_count);
+        assert_true(task_event(&t, 7).rate == 0.05 && task_event_server(&t, 7).rate == 0.05);
+        assert_true(task_divisor(&t, 6) == 6); /* clients, never records */
+        task_clear(&t);
+
+        /* the coin of a client amplifies nothing for a record, and AS may publish the count */
+        CHECK_OK(sample_task(&t, schemes[i], "privacy.unit=record", "privacy.records_max=50",
+                             "privacy.sampling=open", "privacy.rate=0.5", NULL));
+        assert_true(!t.secret_draw && !t.amplified && t.publish_count);
+        assert_true(task_event(&t, 7).rate == 1 && task_event_server(&t, 7).rate == 1);
         task_clear(&t);
 
         /* below the smallest z that can be claimed */
@@ -841,6 +863,16 @@ static void test_explain(void **state)
     }
     task t;
     sefl_buf words = { 0 };
+    CHECK_OK(sample_task(&t, "privacy.filter=2048,512", "rounds.separation=2", "rounds.count=40",
+                         "rounds.max_per_client=5", NULL));
+    CHECK_OK(task_explain(&words, &t));
+    assert_true(has(&words, "takes back 50.0 %, 12.5 % of the noise of the rounds before it"));
+    assert_true(has(&words, "40 rounds count as one with noise"));
+    assert_true(has(&words, "up to the last round (40)"));
+    assert_true(has(&words, "a client waits until 2 rounds later"));
+    assert_false(has(&words, "no amplification by"));
+    buf_clear(&words);
+    task_clear(&t);
     CHECK_OK(sample_task(&t, "privacy.noise=none", "privacy.claim=none", NULL));
     TEST_FAULTS(FAULT_ALLOC, buf_clear(&words); st = task_explain(&words, &t), (void)0);
     assert_true(has(&words, "AS and every client learn the exact average"));
