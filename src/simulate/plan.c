@@ -53,7 +53,7 @@ static void participation(plan *p, const federation *s)
     plan_warnings *w = &p->warnings;
     const experiment *e = s->e;
     const task *t = &s->task;
-    double drawn = t->sampling == TASK_OPEN ? t->rate : 1;
+    double drawn = t->sampling == TASK_OPEN ? t->rate : 1 / (double)t->separation;
     double fast = in_time(e, t->deadline_ms, 1), slow = in_time(e, t->deadline_ms, e->slowdown);
     double share = (1 - e->stragglers) * fast + e->stragglers * slow;
     p->asked = drawn * e->clients;

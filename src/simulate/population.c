@@ -88,15 +88,19 @@ static event pop(population *c)
 
 /* ---- one client ------------------------------------------------------------------------------ */
 
-/* Draws the client's sampling coin as roles/client does. */
+/* Draws the client's sampling coin as roles/client does; without one, decides whether it is the
+ * client's turn. */
 static bool draw(const population *c, uint32_t i)
 {
     const task *t = &c->s->task;
     char who[POPULATION_WHO_MAX];
     seeded gen;
-    if (t->sampling == TASK_ALL || t->rate >= 1)
-        return true;
     population_who(who, i);
+    if (t->sampling == TASK_ALL || t->rate >= 1) {
+        uint8_t client[SHA256_BYTES]; /* in place of a certificate's fingerprint */
+        sha256_of(client, span_of_str(who));
+        return task_is_turn(t, client, c->round);
+    }
     named_coins_replay(&gen, who, c->s->e->seed, "sampling", c->round, 0);
     uint8_t coin[8];
     seeded_fill(&gen, coin, sizeof coin);

@@ -118,8 +118,8 @@ typedef struct csp_store {
     /* Loads the n kept clients, sorted by client. */
     sefl_status (*set_kept)(void *ctx, uint64_t round, round_entry *out, uint32_t n);
     /* Counts the rounds of this task in which the client was kept, except rounds skipped without a
-     * charge. */
-    sefl_status (*taken)(void *ctx, const uint8_t client[32], uint64_t *rounds);
+     * charge. *last becomes the last of them, 0 if there is none. */
+    sefl_status (*taken)(void *ctx, const uint8_t client[32], uint64_t *rounds, uint64_t *last);
     /* Loads the client's upload key; SEFL_ENOTFOUND if the client has no voucher. */
     sefl_status (*voucher_get)(void *ctx, const uint8_t client[32], uint64_t *serial,
                                uint8_t key[SIGN_PUB_BYTES]);

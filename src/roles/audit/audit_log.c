@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/hex.h"
 #include "base/json.h"
+#include "base/sha256.h"
 #include "protocol/task.h"
 #include "roles/audit/audit_read.h"
 #include "sefl/sefl.h"
@@ -16,6 +17,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -30,11 +32,30 @@ enum {
     SEEN_PLACES = 1 << 16,
     POINT_BYTES = 8 + SHA256_BYTES + 8 /* what the journal keeps: n, hash, where its line ends */
 };
-static const char point_name[] = "audit checkpoint"; /* the fact in the journal */
+/* The fact in the journal. Processes that share the journal have a log each, in their own folder:
+ * the name of the machine and of the folder tell their facts apart. */
+enum { POINT_NAME = 64 };
+
+static void name_point(char out[POINT_NAME], const audit_log_config *c)
+{
+    char host[256] = "", hex[HEX_CHARS(16)];
+    uint8_t hash[SHA256_BYTES];
+    sha256 h;
+    snprintf(out, POINT_NAME, "audit checkpoint");
+    if (!c->journal || !journal_is_shared(c->journal))
+        return;
+    if (gethostname(host, sizeof host - 1) != 0)
+        host[0] = 0;
+    sha256_init(&h);
+    sha256_add(&h, span_of(host, sizeof host));
+    sha256_add(&h, span_of_str(c->folder));
+    sha256_end(&h, hash);
+    snprintf(out, POINT_NAME, "audit checkpoint %s", hex_write(hex, hash, 16));
+}
 
 struct audit_log {
     audit_log_config c;
-    char path[PATH_MAX], head[PATH_MAX];
+    char path[PATH_MAX], head[PATH_MAX], point[POINT_NAME];
     atomic_bool told;     /* a failure was logged */
     pthread_mutex_t lock; /* guards the rest */
     int fd;
@@ -277,7 +298,7 @@ sefl_status audit_log_sign(audit_log *a)
     sefl_status st = sign(a, point, &made);
     pthread_mutex_unlock(&a->lock);
     if (st == SEFL_OK && made && a->c.journal)
-        st = journal_lasting_put(a->c.journal, point_name, span_of(point, sizeof point));
+        st = journal_lasting_put(a->c.journal, a->point, span_of(point, sizeof point));
     return st;
 }
 
@@ -384,7 +405,7 @@ static sefl_status check_journal(audit_log *a)
     const bool empty = a->n == 0 && !file_exists(a->head);
     if (!a->c.journal)
         goto done;
-    st = journal_lasting_get(a->c.journal, point_name, &b);
+    st = journal_lasting_get(a->c.journal, a->point, &b);
     if (st == SEFL_ENOTFOUND) { /* the first checkpoint precedes the first round */
         st = journal_round_last(a->c.journal, &last);
         const bool rounds = st == SEFL_OK;
@@ -415,6 +436,7 @@ sefl_status audit_log_open(audit_log **out, const audit_log_config *c)
     SEFL_MAKE(audit_log, a, out);
     a->c = *c;
     a->fd = -1;
+    name_point(a->point, c);
     pthread_mutex_init(&a->lock, NULL);
     SEFL_TRY(file_path(a->path, "%s/" AUDIT_LOG_NAME, c->folder));
     SEFL_TRY(file_path(a->head, "%s/" AUDIT_HEAD_NAME, c->folder));

@@ -282,10 +282,10 @@ static sefl_status csp_set_kept(void *ctx, uint64_t round, round_entry *out, uin
     return d->inner.set_kept(d->inner.ctx, round, out, n);
 }
 
-static sefl_status csp_taken(void *ctx, const uint8_t client[32], uint64_t *rounds)
+static sefl_status csp_taken(void *ctx, const uint8_t client[32], uint64_t *rounds, uint64_t *last)
 {
     const audit_csp *d = ctx;
-    return d->inner.taken(d->inner.ctx, client, rounds);
+    return d->inner.taken(d->inner.ctx, client, rounds, last);
 }
 
 static sefl_status csp_voucher_get(void *ctx, const uint8_t client[32], uint64_t *serial,

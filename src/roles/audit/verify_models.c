@@ -19,6 +19,7 @@ typedef struct replay {
     const verify_task *t;
     char folder[64], scratch[PATH_MAX]; /* a private folder for the computed model */
     float *theta;                       /* the model of round `at` */
+    uint64_t clip;                      /* its clip */
     step_state s;
     uint64_t at;
     bool ready; /* theta and s are valid */
@@ -69,7 +70,7 @@ static sefl_status load_start(replay *p, const verify_round *r)
             verify_say(p->v, VERIFY_WRONG, path, "it is not the initial model of the task");
         goto done;
     }
-    SEFL_TRY(task_model_read(&p->theta, t, path));
+    SEFL_TRY(task_model_read_clip(&p->theta, &p->clip, t, path));
     if (r->from == 0 || t->server == TASK_AVERAGE) {
         SEFL_TRY(step_new(&p->s, t));
     } else {
@@ -92,10 +93,11 @@ static sefl_status make_step(replay *p, const verify_round *r, const char *integ
     uint32_t clients;
     uint8_t hash[SHA256_BYTES];
     SEFL_PASS(integers_read(integers, t, r->round, &clients, p->w));
-    SEFL_PASS(step_average(p->average, t, p->w, clients, NULL));
+    SEFL_PASS(step_average(p->average, t, p->clip, p->w, clients, NULL));
     SEFL_PASS(step_apply(&p->s, t, p->theta, p->average, NULL));
+    p->clip = task_next_clip(t, p->clip, p->w, clients);
     p->s.round = p->at = r->round;
-    SEFL_PASS(task_model_write(p->scratch, t, p->theta, hash));
+    SEFL_PASS(task_model_write(p->scratch, t, p->theta, p->clip, hash));
     SEFL_PASS(file_sha256(hash, NULL, p->scratch));
     if (memcmp(hash, r->made, sizeof hash) == 0) {
         p->follow++;

@@ -147,9 +147,9 @@ static sefl_status set_kept(void *ctx, uint64_t round, round_entry *out, uint32_
 
 /* The machine asks before it stores the set of the current round: all rounds before are charged or
  * skipped. */
-static sefl_status taken(void *ctx, const uint8_t client[32], uint64_t *rounds)
+static sefl_status taken(void *ctx, const uint8_t client[32], uint64_t *rounds, uint64_t *last)
 {
-    return journal_client_rounds(of(ctx), client, rounds);
+    return journal_client_rounds(of(ctx), client, rounds, last);
 }
 
 static sefl_status voucher_get(void *ctx, const uint8_t client[32], uint64_t *serial,

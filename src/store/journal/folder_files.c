@@ -101,10 +101,12 @@ static sefl_status remove_tree(int dir, const char *name, int depth)
         return SEFL_OK;
     int why = errno;
     int fd = depth > 0 ? openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    if (fd < 0 && depth > 0 && errno == ENOENT)
+        return SEFL_OK; /* another process that shares the folder deletes it, too */
     if (fd < 0)
         return sefl_fail(SEFL_EIO, "cannot delete %s: %s", name, strerror(why));
     sefl_status st = remove_inside(fd, name, depth);
-    if (st == SEFL_OK && unlinkat(dir, name, AT_REMOVEDIR) != 0)
+    if (st == SEFL_OK && unlinkat(dir, name, AT_REMOVEDIR) != 0 && errno != ENOENT)
         st = sefl_fail(SEFL_EIO, "cannot delete folder %s: %s", name, strerror(errno));
     return st;
 }
@@ -124,8 +126,8 @@ static sefl_status wipe_round(const char *task, const char *round)
         SEFL_PASS(remove_durably(task, gone));
     if (file_exists(round)) {
         SEFL_PASS(roundkey_wipe(round));
-        SEFL_NEED(rename(round, gone) == 0, SEFL_EIO, "cannot rename %s: %s", round,
-                  strerror(errno));
+        SEFL_NEED(rename(round, gone) == 0 || errno == ENOENT, SEFL_EIO, "cannot rename %s: %s",
+                  round, strerror(errno));
         SEFL_PASS(file_sync_folder(task));
         SEFL_PASS(remove_durably(task, gone));
     }
@@ -202,7 +204,9 @@ static sefl_status settle_task(void *ctx, const char *folder, const char *path, 
                          "%s has rounds of tasks that its database does not know: was it deleted, "
                          "or an old copy put back?",
                          folder);
-    return each_in(ctx, path, settle_round);
+    /* other processes may write the files of a shared folder now; the wipe of a round deletes what
+     * one of them left there */
+    return j->big ? SEFL_OK : each_in(ctx, path, settle_round);
 }
 
 sefl_status files_settle(journal *j, uint64_t tasks)

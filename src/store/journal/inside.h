@@ -58,6 +58,10 @@ sefl_status files_settle(journal *j, uint64_t tasks) SEFL_MUST_CHECK;
 /* Makes folder/task-T/round-N, and deletes it (of a round without a key in the folder). */
 sefl_status folder_make_round(const journal *j, char out[PATH_MAX], uint64_t round) SEFL_MUST_CHECK;
 sefl_status folder_wipe_round(journal *j, uint64_t round) SEFL_MUST_CHECK;
+/* Runs one statement, with `rows` locked; a write outside a transaction checks the guard in one of
+ * its own. */
+sefl_status journal_statement(journal *j, db_row_fn *fn, void *ctx, const char *sql,
+                              const db_value *args) SEFL_MUST_CHECK;
 /* Takes part in the transaction of d: fails as lease_check does; without a guard does nothing. */
 sefl_status guard_check(const journal *j, db *d) SEFL_MUST_CHECK;
 

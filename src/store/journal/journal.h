@@ -119,6 +119,13 @@ sefl_status journal_fact_has(journal *j, uint64_t round, const char *name,
 sefl_status journal_lasting_put(journal *j, const char *name, sefl_span value) SEFL_MUST_CHECK;
 sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out) SEFL_MUST_CHECK;
 
+/* Logs: named bytes of the whole folder that only grow (a shared ledger), at most 256 MiB. append
+ * fails with SEFL_ESTATE unless the log has `at` bytes, so of two writers one succeeds. read:
+ * SEFL_ENOTFOUND if nothing was appended. */
+sefl_status journal_log_append(journal *j, const char *name, uint64_t at,
+                               sefl_span bytes) SEFL_MUST_CHECK;
+sefl_status journal_log_read(journal *j, const char *name, sefl_buf *out) SEFL_MUST_CHECK;
+
 /* Transactions: several puts (rounds, facts, updates) take effect together or not at all.
  *
  *     SEFL_TRY(journal_begin(j));               // other threads wait until commit or rollback
@@ -209,9 +216,9 @@ sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn,
                             void *ctx) SEFL_MUST_CHECK;
 sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out) SEFL_MUST_CHECK;
 /* Counts this task's rounds with an update from this client, except rounds skipped before their
- * charge. */
-sefl_status journal_client_rounds(journal *j, const uint8_t client[32],
-                                  uint64_t *out) SEFL_MUST_CHECK;
+ * charge. *last becomes the last of them, 0 if there is none. */
+sefl_status journal_client_rounds(journal *j, const uint8_t client[32], uint64_t *out,
+                                  uint64_t *last) SEFL_MUST_CHECK;
 /* Sets *out to whether any client uploaded the same units in another round of this task. */
 sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[32],
                                 bool *out) SEFL_MUST_CHECK;

@@ -308,8 +308,9 @@ static void same_set(const csp_set *a, const csp_set *b)
 static void check_taken(desk *d, uint32_t client, uint64_t want)
 {
     csp_set s = a_set(client, 1, 0);
-    uint64_t got = 99;
-    CHECK_OK(d->t.taken(d->t.ctx, s.kept[0].client, &got));
+    uint64_t got = 99, last = 99;
+    CHECK_OK(d->t.taken(d->t.ctx, s.kept[0].client, &got, &last));
+    assert_int_equal(last > 0, want > 0);
     assert_int_equal(got, want);
     csp_set_clear(&s);
 }
@@ -486,7 +487,8 @@ static void csp_old_copies(void **state)
             csp_round r;
             store_copy(now, copy[from]);
             sefl_status st = desk_open(&d, "old");
-            if (from == EMPTY && then >= CHARGED) {
+            /* a shared store has the ledger too, but not its copy beside the folder */
+            if (then >= CHARGED && from < (store_is_pg() ? CHARGED : SIGNED)) {
                 CHECK_STATUS(st, SEFL_ESTATE);
                 assert_non_null(strstr(sefl_last_error(), "old copy"));
                 desk_close(&d);
@@ -544,6 +546,12 @@ static void csp_earlier_task(void **state)
     store_copy(now, copy); /* the ledger and the notes beside it stay */
     CHECK_STATUS(desk_open_as(&d, "turns", &other), SEFL_ESTATE);
     desk_close(&d);
+    if (store_is_pg()) { /* the copy of the ledger has the other task's charge */
+        CHECK_STATUS(desk_open(&d, "turns"), SEFL_ESTATE);
+        assert_non_null(strstr(sefl_last_error(), "old copy"));
+        desk_close(&d);
+        return;
+    }
     CHECK_OK(desk_open(&d, "turns"));
     CHECK_OK(csp_store_get(&d.t, 1, &r));
     assert_int_equal(r.state, CSP_SKIPPED);
