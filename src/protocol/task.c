@@ -544,6 +544,11 @@ noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt)
     return p;
 }
 
+unsigned task_share_bits(const task *t)
+{
+    return t->ahe.pack.k > 20 ? 40 : 32;
+}
+
 sefl_status task_output_bytes(size_t *bytes, const task *t)
 {
     noise_params p = task_noise_params(t, 1, 1);

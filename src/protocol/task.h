@@ -177,6 +177,9 @@ void task_file_name(char out[TASK_FILE_NAME], const task *t);
 /* Returns the parameters of noise/online.h for this round and attempt, without the slice. The shape
  * is NULL if the mode has none. */
 struct noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt);
+/* Returns the bits of the noise shares that the servers make for this task: 32, or 40 for a ring of
+ * more than 20 bits, so that k + 12 bits are there for a filter. */
+unsigned task_share_bits(const task *t);
 /* Computes the size of CSP's output: a reply (noise/online.h), or masked plain units. */
 sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
 

@@ -151,6 +151,17 @@ static sefl_status restore_round(as_rounds *r, agg_memory *m)
     return SEFL_OK;
 }
 
+/* Correlated noise: destroys what is left of rounds that no later one takes back, and of other
+ * tasks. */
+static sefl_status sweep_history(const as_rounds *r, const agg_memory *m)
+{
+    const as_store *s = r->store;
+    const uint64_t b = m->phase == AGG_DONE ? 0 : r->t->filter.b;
+    if (b == 0)
+        return s->history_keep(s->ctx, 1, 0);
+    return s->history_keep(s->ctx, m->round > b ? m->round - b : 1, m->round);
+}
+
 static sefl_status restore(as_rounds *r)
 {
     sefl_status st = SEFL_OK;
@@ -161,6 +172,7 @@ static sefl_status restore(as_rounds *r)
     bool is_new = st == SEFL_ENOTFOUND;
     SEFL_PASS(or_none(st));
     SEFL_PASS(check_age(r, &m));
+    SEFL_PASS(sweep_history(r, &m));
     if (!is_new)
         SEFL_PASS(restore_round(r, &m));
     if (r->c.model->settle) /* the settings may have changed */

@@ -67,6 +67,15 @@ static sefl_status wipe(void *ctx, csp_record what, uint64_t round)
     return SEFL_OK;
 }
 
+static sefl_status history_keep(void *ctx, uint64_t from, uint64_t to)
+{
+    const csp_memory *m = ctx;
+    for (uint64_t r = 1; r < m->rounds; r++)
+        if (r < from || r > to)
+            SEFL_PASS(wipe(ctx, CSP_HISTORY, r));
+    return SEFL_OK;
+}
+
 static sefl_status row_put(void *ctx, const csp_row *row)
 {
     csp_memory_round *at;

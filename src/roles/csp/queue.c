@@ -61,7 +61,9 @@ sefl_status csp_queue_sweep(csp_role *r)
 {
     journal *j;
     SEFL_PASS(csp_journal_open(r, &j, NULL));
-    const sefl_status st = journal_kem_sweep(j, NULL, NULL);
+    sefl_status st = journal_kem_sweep(j, NULL, NULL);
+    if (st == SEFL_OK)
+        st = journal_past_keep(j, 1, 0);
     journal_close(j);
     return st;
 }

@@ -8,6 +8,7 @@
  *         NAME                 encrypted under it (store/journal/roundkey.h), or public bytes
  *         bodies/HASH          AS: updates (store/journal/spool.h)
  *     folder/task-T/round-N.kem  CSP: the 32 bytes from which it derives the key of round N
+ *     folder/task-T/round-N.past/  a secret that outlives the wipe of round N: key, kept
  *
  *     SEFL_TRY(journal_open(&j, folder, "csp", task_id));        // creates the folder, mode 0700
  *     SEFL_TRY(journal_round_put(j, &r));                         // durable on return
@@ -59,7 +60,8 @@ bool journal_is_url(const char *text);
 /* SEFL_EUNSUPPORTED if this build has no PostgreSQL, SEFL_EINVAL if the URL is refused. */
 sefl_status journal_check_store(const char *url) SEFL_MUST_CHECK;
 
-/* If task is NULL, the journal has no task: use only journal_kem_sweep and lasting facts. */
+/* If task is NULL, the journal has no task: use only journal_kem_sweep, journal_past_keep and
+ * lasting facts. */
 sefl_status journal_open_at(journal **out, const journal_place *at, const char *role,
                             const uint8_t task[32]) SEFL_MUST_CHECK;
 /* journal_open_at without a store. */
@@ -164,6 +166,17 @@ sefl_status journal_path(journal *j, sefl_buf *out, uint64_t round,
  * the next journal_open completes a wipe that a crash interrupted. Rows and facts stay. In a shared
  * store: deletes key and files in one transaction, and vacuums the table of keys. */
 sefl_status journal_round_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
+
+/* ---- a secret that outlives its round -------------------------------------------------------- */
+
+/* Like journal_secret_put and journal_secret_get, under a key of its own: journal_round_wipe leaves
+ * it. A round has one such secret. */
+sefl_status journal_past_put(journal *j, uint64_t round, sefl_span bytes,
+                             const sefl_rng *rng) SEFL_MUST_CHECK;
+sefl_status journal_past_get(journal *j, uint64_t round, sefl_buf *out) SEFL_MUST_CHECK;
+/* Destroys these secrets of every other task in the folder, and those of this task outside the
+ * rounds from .. to (from > to: all), as journal_round_wipe does. Without a task all. */
+sefl_status journal_past_keep(journal *j, uint64_t from, uint64_t to) SEFL_MUST_CHECK;
 
 /* ---- CSP: the bytes of a round key ----------------------------------------------------------- */
 
