@@ -5,7 +5,7 @@ set(private "") # what a program needs that links libsefl.a: the shared librarie
 if(NOT SEFL_CORE_ONLY)
     set(private " ${cblas_library}")
     foreach(lib ${gmp_LIBRARIES} ${libcrypto_LIBRARIES} ${sodium_LIBRARIES} ${jansson_LIBRARIES} ${yaml_LIBRARIES}
-        ${sqlite_LIBRARIES} ${gnutls_LIBRARIES} ${microhttpd_LIBRARIES} ${curl_LIBRARIES})
+        ${sqlite_LIBRARIES} ${pq_LIBRARIES} ${gnutls_LIBRARIES} ${microhttpd_LIBRARIES} ${curl_LIBRARIES})
         string(APPEND private " -l${lib}")
     endforeach()
 endif()

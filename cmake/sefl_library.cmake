@@ -4,7 +4,10 @@
 set(public base privacy grid store api)
 if(NOT SEFL_CORE_ONLY)
     list(APPEND public seeded config config_yaml crypto trust mpc_circuits mpc model report protocol sum
-        journal disk net page roles api_roles)
+        db journal disk net page roles api_roles)
+    if(SEFL_PG)
+        list(APPEND public pg)
+    endif()
 endif()
 set(objects "")
 set(archives "")

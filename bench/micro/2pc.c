@@ -99,7 +99,7 @@ static sefl_status reply_make(void *ctx)
     noise_digits d = { digits, j };
     noise_source add = noise_taken_of(&j->taken);
     sefl_rng rng = rng_system();
-    return noise_reply_make(j->reply, &j->p, &d, &add, NULL, &rng);
+    return noise_reply_make(j->reply, &j->p, &d, &add, NULL, NULL, &rng);
 }
 
 static sefl_status reply_finish(void *ctx)
@@ -108,7 +108,8 @@ static sefl_status reply_finish(void *ctx)
     online_job *j = ctx;
     noise_digits d = { digits, j };
     noise_source add = noise_taken_of(&j->taken);
-    return noise_reply_finish(j->w, &j->p, span_of(j->reply, j->bytes), &d, &add, NULL, coins);
+    return noise_reply_finish(j->w, &j->p, span_of(j->reply, j->bytes), &d, &add, NULL, NULL,
+                              coins);
 }
 
 /* Writes the joint noise over the digits. */

@@ -15,6 +15,8 @@
 
 #define NO_CLAIM "no differential privacy claimed"
 
+static const char *const unit_name[] = { "client", "record", "mixed" };
+
 /* ---- plan ---------------------------------------------------------------------------------- */
 
 typedef struct plan {
@@ -22,6 +24,7 @@ typedef struct plan {
     dp_plan q;
     double clip;
     bool pld, classic, json;
+    unsigned unit;                          /* 0: client, 1: record */
     const char *ledger, *population, *text; /* for spent and new */
     /* results */
     pld_interval pld_server, pld_others;
@@ -83,6 +86,13 @@ static void plan_text(const plan *p)
     if (p->q.max_rounds > 0)
         printf(", each client in at most %" PRIu64, p->q.max_rounds);
     printf(", %s noise\n", dp_sources[p->q.source].name);
+    if (p->q.unit_record && p->q.record_rate < 1)
+        printf("%-34s a single record; a client draws each of its %" PRIu64
+               " with probability %g, in secret\n",
+               "protected unit", p->q.records, p->q.record_rate);
+    else if (p->q.unit_record)
+        printf("%-34s a single record; a round uses all %" PRIu64 " of a client\n",
+               "protected unit", p->q.records);
     if (p->q.cohort < drawn)
         printf("WARNING: with at most %" PRIu64 " rounds per client, a round has %.4g clients on "
                "average, not %.4g\n",
@@ -92,7 +102,11 @@ static void plan_text(const plan *p)
     text_epsilon("epsilon against a server", p->q.server, p->q.delta,
                  "   <- limited by the budget");
     text_epsilon("epsilon against others", p->q.others, p->q.delta, "");
-    if (p->q.rate < 1 && !p->q.public_count)
+    if (p->q.unit_record && p->q.record_rate < 1)
+        printf("%-34s %" PRIu64 " or more: a client that draws more uploads zeros (probability "
+               "below %g)\n",
+               "privacy.records_max", p->q.records_max, DP_RECORDS_RARE);
+    if (p->q.rate < 1 && !p->q.public_count && !p->q.unit_record)
         printf("%-34s the number of participants is never published (divisor: rate x enrolled, or "
                "the weight slot)\n",
                "  with sampling only if");
@@ -136,8 +150,12 @@ static sefl_status plan_json(const plan *p)
     json_fields(&j, lf_u64("clients", p->q.clients), lf_real("sample_rate", p->q.rate),
                 lf_u64("rounds", p->q.rounds), lf_u64("max_rounds_per_client", p->q.max_rounds),
                 lf_str("noise", dp_sources[p->q.source].name), lf_bool("hidden", p->q.hidden),
-                lf_bool("public_count", p->q.public_count), lf_real("delta", p->q.delta),
-                lf_real("z", p->q.z));
+                lf_bool("public_count", p->q.public_count),
+                lf_str("unit", unit_name[p->q.unit_record]));
+    if (p->q.unit_record)
+        json_fields(&j, lf_u64("records", p->q.records), lf_real("record_rate", p->q.record_rate),
+                    lf_u64("records_max", p->q.records_max));
+    json_fields(&j, lf_real("delta", p->q.delta), lf_real("z", p->q.z));
     json_claims(&j, p->q.server, p->q.others);
     if (p->pld) {
         json_object(&j, "server_pld", lf_real("lower", p->pld_server.lower),
@@ -165,6 +183,13 @@ static const char *misuse_of(const plan *p)
            : !(p->clip > 0)                      ? "--clip is 0: it must be above 0"
            : (p->q.epsilon > 0) == (p->q.z > 0)
                ? "either --epsilon (to find z) or --z is required, above 0"
+           : !p->unit && (p->q.record_rate != 1 || p->q.records)
+               ? "--record-rate and --records need --unit record"
+           : p->unit && !p->q.records ? "--unit record needs --records, the records of a client"
+           : p->unit && !(p->q.record_rate > 0) ? "--record-rate is 0: it must be above 0"
+           : p->unit && p->q.hidden
+               ? "--hidden: hiding which clients take part does not amplify the privacy of a "
+                 "record; use --record-rate"
            : p->q.z > 0 && p->q.z < 1e-3 ? "--z must be from 0.001 to 1000"
            : p->classic && !(p->q.epsilon > 0)
                ? "--classic needs --epsilon, the epsilon of a single round"
@@ -194,15 +219,36 @@ static sefl_status make_plan(plan *p)
 
 static int run_plan(void *options)
 {
-    const char *wrong = misuse_of(options);
-    return wrong ? cli_misuse(&cmd_privacy, "%s", wrong) : outcome(make_plan(options));
+    plan *p = options;
+    const char *wrong = misuse_of(p);
+    p->q.unit_record = p->unit == 1;
+    return wrong ? cli_misuse(&cmd_privacy, "%s", wrong) : outcome(make_plan(p));
 }
 
 /* ---- spent --------------------------------------------------------------------------------- */
 
-static const char *const unit_name[] = { "client", "record", "mixed" };
 static const char *const unit_mark[] = { ", for a client",
                                          ", FOR A RECORD; nothing is claimed for a client", "" };
+
+/* What a task with correlated noise is charged, and why. */
+static void spent_filter(const ledger *l, size_t i, const ledger_terms *t)
+{
+    if (t->filter.b == 0)
+        return;
+    const double s = ledger_task_s(l, i);
+    printf("    correlated noise (filter %u", t->filter.gamma[0]);
+    for (unsigned j = 1; j < t->filter.b; j++)
+        printf(", %u", t->filter.gamma[j]);
+    printf("): an update also shows in later rounds, so its rounds are charged as one release\n"
+           "    with noise z / S = %g / %.4g = %.4g; ",
+           t->z, up(s), down(t->z / s));
+    if (t->horizon > 0)
+        printf("S covers this client's rounds up to the last one, %" PRIu64
+               ", which it cannot stop\n",
+               t->horizon);
+    else
+        printf("S covers the worst pattern of rounds of a client so far\n");
+}
 
 static void spent_text(const ledger *l, const ledger_total *t)
 {
@@ -222,7 +268,11 @@ static void spent_text(const ledger *l, const ledger_total *t)
         else
             printf("unit %s, %s noise, z %g, rate %g%s, target epsilon %g at delta %g\n",
                    unit_name[terms->unit], dp_noise_name(terms->noise), terms->z, terms->rate,
-                   terms->hidden ? " (hidden)" : "", terms->epsilon_max, terms->delta);
+                   !terms->hidden                      ? ""
+                   : terms->unit == LEDGER_UNIT_RECORD ? " (drawn in secret)"
+                                                       : " (hidden)",
+                   terms->epsilon_max, terms->delta);
+        spent_filter(l, i, terms);
     }
     text_epsilon("spent, against a server", server, t->delta, unit_mark[t->unit]);
     text_epsilon("spent, against others", others, t->delta, unit_mark[t->unit]);
@@ -257,7 +307,11 @@ static sefl_status spent_json(const ledger *l, const ledger_total *t)
                     lf_str("noise", dp_noise_name(terms->noise)), lf_real("z", terms->z),
                     lf_real("rate", terms->rate), lf_bool("hidden", terms->hidden),
                     lf_u64("max_rounds_per_client", terms->max_rounds_per_client),
-                    lf_real("epsilon_max", terms->epsilon_max), lf_real("delta", terms->delta));
+                    lf_real("epsilon_max", terms->epsilon_max), lf_real("delta", terms->delta),
+                    lf_u64("separation", terms->separation),
+                    lf_if(terms->filter.b > 0, lf_u64("horizon", terms->horizon)),
+                    lf_if(terms->filter.b > 0,
+                          lf_real("s", terms->filter.b > 0 ? ledger_task_s(l, i) : 0)));
     }
     json_close(&j, ']');
     ledger_get_head(l, &head);
@@ -320,6 +374,12 @@ static const setting_def options[] = {
       .help =
           "Delta of the guarantee, above 0 and below 1; 'spent' uses the delta of the latest claim "
           "by default" },
+    { "unit", SETTING_CHOICE, "client", "client record", TO(unit),
+      .help = "What the guarantee protects: all data of a client, or a single record" },
+    { "record-rate", SETTING_REAL, "1", TO(q.record_rate), .max = 1, .arg = "Q",
+      .help = "Probability with which a client draws each of its records in a round, in secret" },
+    { "records", SETTING_U64, "0", TO(q.records), .min = 1, .max = 1000000000,
+      .help = "Number of records of a client, with --unit record" },
     { "max-rounds-per-client", SETTING_U64, "0", TO(q.max_rounds), .min = 1, .max = 1000000000,
       .help = "Maximum rounds per client; a limit lowers the epsilon against a server" },
     { "hidden", SETTING_FLAG, TO(q.hidden),
@@ -349,8 +409,8 @@ static const cli_action actions[] = {
       "Prints the noise multiplier and two epsilons: one against a server or anyone else who sees "
       "which clients take part (the budget limits this one), and one against everyone else.",
       "clients rounds delta",
-      "sample-rate epsilon z max-rounds-per-client hidden public-count noise dim clip classic pld "
-      "json",
+      "sample-rate epsilon z unit record-rate records max-rounds-per-client hidden public-count "
+      "noise dim clip classic pld json",
       0, .run = run_plan },
     { "spent", LEDGER_ARG, "Prints the privacy that each task in a ledger has spent.", NULL,
       "delta json", AT, .run = run_spent },

@@ -16,6 +16,9 @@
 #include <openssl/crypto.h>
 #include <sodium.h>
 #endif
+#ifdef SEFL_PG
+#include "store/pg/pg.h"
+#endif
 #ifdef SEFL_MPI
 #include "simulate/mpi/ranks_mpi.h"
 #endif
@@ -63,6 +66,9 @@ static sefl_status work(void *options)
         { "GMP", gmp_version },
         { "OpenSSL", OpenSSL_version(OPENSSL_VERSION_STRING) },
         { "libsodium", sodium_version_string() },
+#endif
+#ifdef SEFL_PG
+        { "PostgreSQL", pg_version() },
 #endif
 #ifdef SEFL_MPI
         { "MPI", ranks_mpi_version() },

@@ -77,6 +77,55 @@ static sefl_status check_rounds(const task *t)
     return SEFL_OK;
 }
 
+/* Clients take turns by hash (protocol/turn.h), so a round has enrolled / separation of them on
+ * average. */
+static sefl_status check_turns(const task *t)
+{
+    if (t->separation == 1)
+        return SEFL_OK;
+    SEFL_NEED(t->separation <= t->rounds, SEFL_EINVAL,
+              "task: rounds.separation is %llu: must be at most rounds.count (%llu), or some "
+              "clients would never take part",
+              (unsigned long long)t->separation, (unsigned long long)t->rounds);
+    SEFL_NEED(t->sampling == TASK_ALL, SEFL_EINVAL,
+              "task: rounds.separation is %llu: with privacy.sampling, a client's coins alone "
+              "decide when it takes part, so it must be 1",
+              (unsigned long long)t->separation);
+    SEFL_NEED(t->enrolled / t->separation >= t->threshold, SEFL_EINVAL,
+              "task: rounds.enrolled / rounds.separation is %llu, below rounds.threshold (%u): "
+              "most rounds would be skipped; enrol more clients, or lower one of the other two",
+              (unsigned long long)(t->enrolled / t->separation), t->threshold);
+    return SEFL_OK;
+}
+
+/* Correlated noise (docs/PRIVACY.md, section 11). */
+static sefl_status check_filter(const task *t)
+{
+    SEFL_PASS(sefl_at(dp_filter_check(&t->filter), "task: privacy"));
+    if (t->filter.b == 0)
+        return SEFL_OK;
+    SEFL_NEED(task_mode(t)->noisy, SEFL_EINVAL,
+              "task: privacy.filter: there is no noise that a filter could take back "
+              "(privacy.noise is none)");
+    SEFL_NEED(t->sampling == TASK_ALL, SEFL_EINVAL,
+              "task: privacy.filter: nothing is proven for correlated noise together with "
+              "sampling, so privacy.sampling must be all; rounds.separation lets clients take "
+              "turns instead");
+    SEFL_NEED(t->record_rate == 1, SEFL_EINVAL,
+              "task: privacy.filter: nothing is proven for correlated noise together with records "
+              "drawn in secret, so privacy.record_rate must be 1");
+    SEFL_NEED(t->server != TASK_ADAM, SEFL_EINVAL,
+              "task: privacy.filter: a single round has more noise, which the divisor of server "
+              "Adam does not stand, so server.step must be average or momentum");
+    SEFL_NEED(t->weights == TASK_EQUAL, SEFL_EINVAL,
+              "task: privacy.filter: a single round has more noise, which the divisor of capped "
+              "weights does not stand, so privacy.weights must be equal");
+    SEFL_NEED(t->rounds <= DP_FILTER_ROUNDS_MAX, SEFL_EINVAL,
+              "task: rounds.count is %llu: at most %d with privacy.filter",
+              (unsigned long long)t->rounds, DP_FILTER_ROUNDS_MAX);
+    return SEFL_OK;
+}
+
 /* Amplification by sampling (docs/PRIVACY.md) requires that each client draws its own secret coin,
  * that the number of participants is not published, and that nothing closes a round early. */
 static sefl_status check_sampling(const task *t, pack_nano rate)
@@ -111,6 +160,43 @@ static sefl_status check_sampling(const task *t, pack_nano rate)
     return SEFL_OK;
 }
 
+/* A record's privacy is amplified by its own secret coin alone. The coin of its client would not
+ * do: the client's other records reveal it (docs/PRIVACY.md, section 4). */
+static sefl_status check_records(const task *t, pack_nano record_rate)
+{
+    if (t->unit != TASK_UNIT_RECORD) {
+        SEFL_NEED(t->records_max == 0, SEFL_EINVAL,
+                  "task: privacy.records_max is %u: must be 0 if privacy.unit is client",
+                  t->records_max);
+        SEFL_NEED(record_rate == PACK_ONE, SEFL_EINVAL,
+                  "task: privacy.record_rate is %g: must be 1 if privacy.unit is client",
+                  share(record_rate));
+        return SEFL_OK;
+    }
+    SEFL_NEED(!t->external, SEFL_EINVAL,
+              "task: privacy.unit is record: only the built-in models train records one by "
+              "one, and model.body is external");
+    SEFL_NEED(task_mode(t)->noisy, SEFL_EINVAL,
+              "task: privacy.unit is record: this unit requires noise");
+    SEFL_NEED(t->records_max >= 1, SEFL_EINVAL,
+              "task: privacy.records_max is 0: must be above 0 if privacy.unit is record");
+    SEFL_NEED(record_rate > 0, SEFL_EINVAL,
+              "task: privacy.record_rate is 0: no record would ever be drawn");
+    SEFL_NEED(t->sampling != TASK_HIDDEN, SEFL_EINVAL,
+              "task: privacy.sampling is hidden: hiding which clients take part does not amplify "
+              "the privacy of a record; use all, and privacy.record_rate below 1");
+    SEFL_NEED(t->local_steps == 1, SEFL_EINVAL,
+              "task: training.steps is %u: must be 1 if privacy.unit is record", t->local_steps);
+    SEFL_NEED(t->optim.kind == OPTIM_SGD, SEFL_EINVAL,
+              "task: training.optimiser: must be sgd if privacy.unit is record");
+    SEFL_NEED(t->optim.weight_decay == 0, SEFL_EINVAL,
+              "task: training.weight_decay is %g: must be 0 if privacy.unit is record",
+              t->optim.weight_decay);
+    SEFL_NEED(t->weights == TASK_EQUAL, SEFL_EINVAL,
+              "task: privacy.weights is capped: must be equal if privacy.unit is record");
+    return SEFL_OK;
+}
+
 static sefl_status check_privacy(const task *t, pack_nano z)
 {
     const release_mode *m = task_mode(t);
@@ -133,28 +219,6 @@ static sefl_status check_privacy(const task *t, pack_nano z)
         SEFL_NEED(t->epsilon == 0 && t->delta == 0, SEFL_EINVAL,
                   "task: privacy.epsilon and privacy.delta must be 0 if privacy.claim is none; set "
                   "privacy.claim to dp to claim them");
-    }
-    if (t->unit == TASK_UNIT_RECORD) {
-        SEFL_NEED(!t->external, SEFL_EINVAL,
-                  "task: privacy.unit is record: only the built-in models train records one by "
-                  "one, and model.body is external");
-        SEFL_NEED(m->noisy, SEFL_EINVAL, "task: privacy.unit is record: this unit requires noise");
-        SEFL_NEED(t->records_max >= 1, SEFL_EINVAL,
-                  "task: privacy.records_max is 0: must be above 0 if privacy.unit is record");
-        SEFL_NEED(t->local_steps == 1, SEFL_EINVAL,
-                  "task: training.steps is %u: must be 1 if privacy.unit is record",
-                  t->local_steps);
-        SEFL_NEED(t->optim.kind == OPTIM_SGD, SEFL_EINVAL,
-                  "task: training.optimiser: must be sgd if privacy.unit is record");
-        SEFL_NEED(t->optim.weight_decay == 0, SEFL_EINVAL,
-                  "task: training.weight_decay is %g: must be 0 if privacy.unit is record",
-                  t->optim.weight_decay);
-        SEFL_NEED(t->weights == TASK_EQUAL, SEFL_EINVAL,
-                  "task: privacy.weights is capped: must be equal if privacy.unit is record");
-    } else {
-        SEFL_NEED(t->records_max == 0, SEFL_EINVAL,
-                  "task: privacy.records_max is %u: must be 0 if privacy.unit is client",
-                  t->records_max);
     }
     SEFL_NEED((t->weights == TASK_CAPPED) == (t->weight_cap > 0), SEFL_EINVAL,
               "task: privacy.weight_cap is %llu: must be above 0 for capped weights, else 0",
@@ -205,6 +269,25 @@ static sefl_status derive_pack(pack *out, const task *t, pack_scheme scheme, pac
     return SEFL_OK;
 }
 
+/* The kept noise has k + F + 12 = 64 bits, and F holds every bit of a digit below the coarse
+ * step. */
+static sefl_status derive_filter(task *t)
+{
+    const pack *p = &t->ahe.pack;
+    if (t->filter.b == 0)
+        return SEFL_OK;
+    if (!task_mode(t)->shares) {
+        t->filter_bits = DP_FILTER_OWN_BITS;
+        return SEFL_OK;
+    }
+    t->filter_bits = DP_FILTER_SUM_BITS - p->k;
+    SEFL_NEED(t->filter_bits >= p->t + p->g, SEFL_ERANGE,
+              "privacy.filter: with a ring of %u bits, %u bits remain below the coarse step, but a "
+              "masked sum has %u: lower rounds.clients_max, or use more noise",
+              p->k, t->filter_bits, p->t + p->g);
+    return SEFL_OK;
+}
+
 static sefl_status derive_grid(task *t, pack_nano clip, pack_nano z)
 {
     const pack *p = &t->ahe.pack;
@@ -221,7 +304,7 @@ static sefl_status derive_grid(task *t, pack_nano clip, pack_nano z)
     t->grid.value_max = p->value_max / (int64_t)records;
     if (task_mode(t)->derive)
         SEFL_PASS(task_mode(t)->derive(t));
-    return SEFL_OK;
+    return derive_filter(t);
 }
 
 /* Refuses a claim that the first round would break, before any training. */
@@ -229,7 +312,15 @@ static sefl_status check_claim(const task *t)
 {
     dp_event ev = task_event(t, 1);
     dp_claim c;
-    if (t->sampling != TASK_HIDDEN)
+    if (t->filter.b > 0) {
+        const dp_event all = task_event(t, t->rounds);
+        const double least = dp_law_of(all.noise)->z_min;
+        SEFL_NEED(all.z >= least, SEFL_EINVAL,
+                  "privacy.z is %s: with privacy.filter, all rounds are one release with noise "
+                  "%.4g, and below %g nothing can be claimed; use more noise, or claim none",
+                  t->z, all.z, least);
+    }
+    if (!t->secret_draw)
         ev.rate = 1;
     SEFL_PASS(dp_event_check(&ev));
     SEFL_PASS(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = t->delta }));
@@ -284,6 +375,7 @@ static sefl_status derive(task *t, const task_draft *d)
     t->claim = d->claim != 0;
     t->has_valid = memcmp(t->valid_hash, none, sizeof none) != 0;
     t->rate = share(d->rate);
+    t->record_rate = share(d->record_rate);
     t->server_lr = share(t->step_nano);
     t->server_optim.kind = t->server == TASK_AVERAGE    ? OPTIM_SGD
                            : t->server == TASK_MOMENTUM ? OPTIM_MOMENTUM
@@ -294,11 +386,16 @@ static sefl_status derive(task *t, const task_draft *d)
     SEFL_PASS(check_training(t));
     SEFL_PASS(check_rounds(t));
     SEFL_PASS(check_sampling(t, d->rate));
+    SEFL_PASS(check_turns(t));
     SEFL_PASS(check_privacy(t, z));
+    SEFL_PASS(check_records(t, d->record_rate));
+    SEFL_PASS(check_filter(t));
     SEFL_NEED(memcmp(t->servers.as, t->servers.csp, sizeof t->servers.as) != 0, SEFL_EINVAL,
               "task: servers.aggregator and servers.csp are the same key: the servers must be "
               "different parties");
-    t->amplified = t->claim && t->sampling != TASK_ALL && t->enough == 0;
+    t->amplified =
+        t->claim && t->unit == TASK_UNIT_CLIENT && t->sampling != TASK_ALL && t->enough == 0;
+    t->secret_draw = t->sampling == TASK_HIDDEN || t->record_rate < 1;
     t->publish_count = t->sampling != TASK_HIDDEN && !t->amplified;
 
     SEFL_PASS(derive_keys(t, d, schemes[d->scheme].pack));
@@ -411,6 +508,8 @@ noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt)
                        .g = t->ahe.pack.g,
                        .shape = task_mode(t)->shape };
     memcpy(p.task, t->id, sizeof p.task);
+    if (task_mode(t)->shares) /* else each server filters its own noise: modes/own.c */
+        memcpy(p.gamma, t->filter.gamma, sizeof p.gamma);
     return p;
 }
 
@@ -442,12 +541,33 @@ dp_event task_event(const task *t, uint64_t count)
         return (dp_event){ .count = count };
     const dp_source *source = task_mode(t)->source;
     const dp_noise law = source ? source->law : DP_NOISE_NONE;
-    return (dp_event){ .noise = law,
-                       .z = t->grid.z,
-                       .rate = t->amplified ? t->rate : 1,
-                       .count = count,
-                       .dim = dp_law_of(law)->uses_dim ? t->values : 0,
-                       .sigma_steps = t->sigma_steps };
+    const dp_event ev = { .noise = law,
+                          .z = t->grid.z,
+                          .rate = t->unit == TASK_UNIT_RECORD ? t->record_rate
+                                  : t->amplified              ? t->rate
+                                                              : 1,
+                          .count = count,
+                          .dim = dp_law_of(law)->uses_dim ? t->values : 0,
+                          .sigma_steps = t->sigma_steps };
+    if (t->filter.b == 0)
+        return ev;
+    return dp_filter_event(&ev, task_filter_s(t, count), count);
+}
+
+double task_filter_s(const task *t, uint64_t rounds)
+{
+    return dp_filter_s(&t->filter, rounds, &(dp_turns){ t->max_rounds_per_client, t->separation }) +
+           dp_filter_slack(&t->filter, rounds, t->values, t->grid.z,
+                           dp_filter_units(t->filter_bits));
+}
+
+double task_model_z(const task *t)
+{
+    const double momentum = t->server == TASK_MOMENTUM ? t->server_optim.momentum : 0;
+    if (t->filter.b == 0)
+        return t->grid.z;
+    return t->grid.z * dp_filter_models(&t->filter, t->rounds, momentum).last /
+           dp_filter_models(&(dp_filter){ 0 }, t->rounds, momentum).last;
 }
 
 double task_divisor(const task *t, uint32_t clients)

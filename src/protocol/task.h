@@ -20,6 +20,7 @@
 #include "crypto/ahe/params.h"
 #include "model/config.h"
 #include "model/layout.h"
+#include "privacy/filter.h"
 #include "privacy/grid.h"
 #include "protocol/modes/names.h"
 #include "protocol/signed.h"
@@ -65,8 +66,10 @@ typedef struct task {
     task_noise noise;      /* task_mode(t) is the mode's table */
     bool claim;            /* false: "claim": "none", the task claims no privacy */
     double epsilon, delta; /* the claim's target; 0 if there is no claim */
+    dp_filter filter;      /* correlated noise; b = 0: the noise of each round is independent */
     task_unit unit;
     uint32_t records_max; /* unit record: maximum records of a client per round; else 0 */
+    double record_rate;   /* probability that a client draws a record; 1: no draw */
     task_sampling sampling;
     double rate; /* 1 for TASK_ALL */
     task_weights weights;
@@ -82,6 +85,7 @@ typedef struct task {
     uint64_t deadline_ms, extend_ms;
     uint32_t extensions;
     uint64_t max_rounds_per_client; /* 0: no limit */
+    uint64_t separation;            /* rounds from one upload of a client to its next; 1 or more */
     uint32_t patience;              /* stop after this many rounds without improvement; 0: never */
 
     /* server step: theta += server_lr * average, or momentum or Adam with that average as the
@@ -101,10 +105,14 @@ typedef struct task {
     size_t values;  /* number of values in an update: layout.trained, plus 1 with a weight slot */
     ahe_params ahe; /* with unit record, its value_max is records_max times the grid's */
     dp_grid grid;   /* steps and bounds for dp_quantise, as in ahe; all zero without noise */
-    double sigma_steps; /* own: standard deviation of each server's noise in fine steps; else 0 */
-    bool amplified;     /* the claim uses Poisson amplification: against everybody under hidden
+    unsigned filter_bits; /* with a filter: bits below the coarse step of the noise that a server
+                           * keeps (F); else 0 */
+    double sigma_steps;   /* own: standard deviation of each server's noise in fine steps; else 0 */
+    bool amplified;       /* the claim uses the sampling of clients: against everybody under hidden
                          * sampling, against all but the servers under open sampling */
-    bool publish_count; /* the number of participants is public: neither amplified nor hidden */
+    bool secret_draw;     /* the servers do not see which units a round draws: hidden sampling of
+                         * clients, or records drawn in secret */
+    bool publish_count;   /* the number of participants is public: neither amplified nor hidden */
 } task;
 
 /* Parses and checks a document and derives members. SEFL_EPROTO for a malformed document;
@@ -149,10 +157,19 @@ struct noise_params task_noise_params(const task *t, uint64_t round, uint64_t at
 /* Computes the size of CSP's output: a reply (noise/online.h), or masked plain units. */
 sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
 
+/* Returns S after so many rounds of a task with a filter, slack included (privacy/filter.h). */
+double task_filter_s(const task *t, uint64_t rounds);
+
+/* Returns the z of independent noise that would leave as much noise in the last model as this task's
+ * noise does; without a filter, its own z. */
+double task_model_z(const task *t);
+
 /* Returns the accountant's event for `count` releases of this task, against observers who do not
- * see participation: rate is 1 unless t->amplified. If there is no claim (noise none), all members
- * except count are zero, as in a ledger. Against a server the ledger's budget check
- * (store/ledger.h) uses rate 1 and min(count, max_rounds_per_client), unless sampling is hidden.
+ * see participation: rate is record_rate if the unit is a record, otherwise 1 unless t->amplified.
+ * If there is no claim (noise none), all members except count are zero, as in a ledger. With a
+ * filter, the first `count` rounds are one release, and the event holds against everybody. Against
+ * a server the ledger's budget check (store/ledger.h) uses min(count, max_rounds_per_client), and
+ * rate 1 unless t->secret_draw.
  * terms_of_task (sum/terms.h) builds the ledger_terms from this event and from the task's id,
  * sampling, unit, max_rounds_per_client, epsilon and delta. */
 struct dp_event task_event(const task *t, uint64_t count);

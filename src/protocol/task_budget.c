@@ -1,12 +1,13 @@
 #include "protocol/task_budget.h"
 
+#include <math.h>
+
 dp_event task_event_server(const task *t, uint64_t rounds)
 {
     dp_event ev = task_event(t, rounds);
-    if (t->claim && t->sampling != TASK_HIDDEN) {
-        ev.rate = 1;
-        if (t->max_rounds_per_client > 0 && t->max_rounds_per_client < rounds)
-            ev.count = t->max_rounds_per_client;
+    if (t->claim && t->filter.b == 0) {
+        ev.rate = t->secret_draw ? ev.rate : 1;
+        ev.count = dp_turns_in(&(dp_turns){ t->max_rounds_per_client, t->separation }, rounds);
     }
     return ev;
 }
@@ -28,8 +29,26 @@ sefl_status task_budget_rounds(uint64_t *rounds, const task *t)
     return SEFL_OK;
 }
 
+/* With a filter the rounds are one release with noise z / S, and S = S_0 + slack: the slack is
+ * proportional to z. So z = one (S_0 + slack), one being the z of a single release. */
+static sefl_status filter_z(double *z, const task *t, double one)
+{
+    const double slack =
+        dp_filter_slack(&t->filter, t->rounds, t->values, 1, dp_filter_units(t->filter_bits));
+    const double s =
+        dp_filter_s(&t->filter, t->rounds, &(dp_turns){ t->max_rounds_per_client, t->separation });
+    SEFL_NEED(
+        one * slack < 0.5, SEFL_EBUDGET,
+        "no noise suffices: the servers would keep the noise of %s with too few bits for %llu "
+        "rounds of %zu values",
+        t->z, (unsigned long long)t->rounds, t->values);
+    *z = ceil(one * s / (1 - one * slack) * 1e6 * (1 + 1e-9)) / 1e6;
+    return SEFL_OK;
+}
+
 sefl_status task_budget_z(double *z, const task *t)
 {
     const dp_event ev = task_event_server(t, t->rounds);
-    return dp_find_z(z, &ev, t->epsilon, &(dp_question){ .delta = t->delta });
+    SEFL_PASS(dp_find_z(z, &ev, t->epsilon, &(dp_question){ .delta = t->delta }));
+    return t->filter.b > 0 ? filter_z(z, t, *z) : SEFL_OK;
 }

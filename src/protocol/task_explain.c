@@ -234,8 +234,28 @@ static sefl_status no_guarantee(sefl_buf *out, const task *t)
             : "");
 }
 
+static sefl_status record_claim(sefl_buf *out, const task *t)
+{
+    if (t->record_rate == 1)
+        return wr_fmt(out, "  The records of a client take turns, and everybody can compute which "
+                           "of them a round uses, so no\n"
+                           "  amplification by sampling is claimed.\n");
+    return wr_fmt(
+        out,
+        "  In each round a client draws each of its records in secret, with probability %g, and "
+        "trains only on\n"
+        "  those that it drew. Nobody else learns the draw, so the amplification holds against AS "
+        "too. A client that\n"
+        "  draws more than %u records uploads zeros. All uploads wait for a random moment, so "
+        "that their time does not\n"
+        "  reveal how many records were drawn.\n",
+        t->record_rate, t->records_max);
+}
+
 static sefl_status sampling_claim(sefl_buf *out, const task *t)
 {
+    if (t->unit == TASK_UNIT_RECORD)
+        return record_claim(out, t);
     if (t->sampling == TASK_ALL)
         return wr_fmt(out, "  Every client may take part in every round, so no amplification by "
                            "sampling is claimed.\n");
@@ -259,6 +279,32 @@ static sefl_status sampling_claim(sefl_buf *out, const task *t)
                   "uploads, so no amplification\n"
                   "  by sampling is claimed.\n",
                   t->rate, t->enough);
+}
+
+/* What the ledgers charge for correlated noise, and why. */
+static sefl_status filter_claim(sefl_buf *out, const story *s)
+{
+    const task *t = s->t;
+    const double all = task_filter_s(t, s->rounds);
+    if (t->filter.b == 0)
+        return SEFL_OK;
+    SEFL_PASS(wr_fmt(out, "  The noise is correlated: each round takes back"));
+    for (unsigned j = 0; j < t->filter.b; j++)
+        SEFL_PASS(
+            wr_fmt(out, "%s %.1f %%", j ? "," : "", t->filter.gamma[j] * 100.0 / DP_FILTER_ONE));
+    return wr_fmt(
+        out,
+        " of the noise of the round%s before it,\n"
+        "  although no server knows that noise. So an update shows in its own round and, weaker, "
+        "in "
+        "all later\n"
+        "  ones. The ledgers therefore charge all rounds as one release: %llu rounds count as one "
+        "with noise\n"
+        "  multiplier %s / %.4g = %.4g. A client's own ledger charges each update up to the last "
+        "round (%llu),\n"
+        "  because the client cannot stop the rounds after its upload.\n",
+        t->filter.b > 1 ? "s" : "", (unsigned long long)s->rounds, t->z, dp_four_digits(all, true),
+        dp_four_digits(t->grid.z / all, false), (unsigned long long)t->rounds);
 }
 
 static sefl_status guarantee(sefl_buf *out, const story *s)
@@ -290,7 +336,13 @@ static sefl_status guarantee(sefl_buf *out, const story *s)
             out,
             "  No client takes part in more than %llu rounds; AS and the client enforce that.\n",
             (unsigned long long)t->max_rounds_per_client));
-    SEFL_PASS(sampling_claim(out, t));
+    if (t->separation > 1)
+        SEFL_PASS(wr_fmt(out,
+                         "  Clients take turns: after an upload, a client waits until %llu rounds "
+                         "later. The client, AS and CSP\n"
+                         "  enforce that.\n",
+                         (unsigned long long)t->separation));
+    SEFL_PASS(t->filter.b > 0 ? filter_claim(out, s) : sampling_claim(out, t));
     return wr_fmt(
         out,
         "  docs/PRIVACY.md contains the proof; docs/THREATS.md lists what it does not cover.\n");
@@ -302,21 +354,25 @@ static sefl_status usefulness(sefl_buf *out, const task *t)
     if (!task_mode(t)->noisy)
         return SEFL_OK;
     double most = t->enrolled < t->clients_max ? t->enrolled : t->clients_max;
-    double cohort = t->sampling == TASK_ALL ? most : t->rate * t->enrolled;
+    double cohort = t->sampling == TASK_ALL
+                        ? fmin(most, (double)t->enrolled / (double)t->separation)
+                        : t->rate * t->enrolled;
     double records = t->unit == TASK_UNIT_RECORD ? t->records_max : 1;
-    double spread = t->grid.z * sqrt((double)t->values) * sqrt(task_mode(t)->source->noises);
+    double spread = task_model_z(t) * sqrt((double)t->values) * sqrt(task_mode(t)->source->noises);
     double ratio = spread / (cohort * records);
-    return wr_fmt(
-        out,
-        "\n"
-        "What it costs\n"
-        "  noise over signal %.3g: the noise is %s than the largest possible sum of %.4g "
-        "clients%s\n"
-        "  (z x sqrt(values) / clients, for any clip). For noise no larger than that sum, a round\n"
-        "  needs %.0f clients%s\n",
-        ratio, ratio > 1 ? "LARGER" : "smaller", cohort,
-        records > 1 ? " with all their records" : "", ceil(spread / records),
-        ratio > 1 ? ": expect little learning." : ".");
+    return wr_fmt(out,
+                  "\n"
+                  "What it costs\n"
+                  "  noise over signal %.3g: the noise is %s than the largest possible sum of %.4g "
+                  "clients%s\n"
+                  "  (%s x sqrt(values) / clients, for any clip). For noise no larger than that "
+                  "sum, a round\n"
+                  "  needs %.0f clients%s\n",
+                  ratio, ratio > 1 ? "LARGER" : "smaller", cohort,
+                  records > 1 ? " with all their records" : "",
+                  t->filter.b > 0 ? "z of independent noise that leaves as much in the last model"
+                                  : "z",
+                  ceil(spread / records), ratio > 1 ? ": expect little learning." : ".");
 }
 
 sefl_status task_explain(sefl_buf *out, const task *t)

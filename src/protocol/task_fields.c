@@ -245,6 +245,23 @@ done:
     return st;
 }
 
+static sefl_status put_filter(task_draft *d, const task_field *f, const json_t *v)
+{
+    dp_filter filter = { 0 };
+    SEFL_NEED(json_is_array(v) && json_array_size(v) <= DP_FILTER_LAGS, SEFL_EPROTO,
+              "task: %s must be a list of at most %d numbers", f->path, DP_FILTER_LAGS);
+    for (; filter.b < json_array_size(v); filter.b++) {
+        const json_t *g = json_array_get(v, filter.b);
+        SEFL_NEED(json_is_integer(g) && json_integer_value(g) >= 0 &&
+                      json_integer_value(g) <= DP_FILTER_ONE,
+                  SEFL_EPROTO, "task: %s must contain whole numbers from 0 to %d", f->path,
+                  DP_FILTER_ONE);
+        filter.gamma[filter.b] = (uint16_t)json_integer_value(g);
+    }
+    put(d, f, &filter, sizeof filter);
+    return SEFL_OK;
+}
+
 static sefl_status put_value(task_draft *d, const task_field *f, const json_t *v)
 {
     SEFL_NEED(!json_is_real(v), SEFL_EPROTO,
@@ -253,6 +270,8 @@ static sefl_status put_value(task_draft *d, const task_field *f, const json_t *v
         return put_tensors(d, f, v);
     if (f->kind == TASK_KIND_NAMES)
         return put_names(d, f, v);
+    if (f->kind == TASK_KIND_FILTER)
+        return put_filter(d, f, v);
     if (f->kind == TASK_KIND_U64) {
         SEFL_NEED(json_is_integer(v) && json_integer_value(v) >= 0, SEFL_EPROTO,
                   "task: %s must be a whole number", f->path);
@@ -285,6 +304,7 @@ static sefl_status put_value(task_draft *d, const task_field *f, const json_t *v
     case TASK_KIND_U64:
     case TASK_KIND_TENSORS:
     case TASK_KIND_NAMES:
+    case TASK_KIND_FILTER:
         break;
     }
     return SEFL_OK;

@@ -21,6 +21,7 @@
  *     KEY       string    the public key's canonical bytes in base64, or empty
  *     TENSORS   array     layout: objects with name, shape (an array of integers) and block
  *     NAMES     array     char *, owned: strings, joined with commas
+ *     FILTER    array     dp_filter: up to four integers
  *
  * Internal to protocol/task*.c and their tests. */
 #ifndef PROTOCOL_TASK_FIELDS_H
@@ -29,7 +30,7 @@
 #include "model/lm_settings.h"
 #include "protocol/task.h"
 
-#define TASK_VERSION   3
+#define TASK_VERSION   4
 #define TASK_BODIES    MODEL_BODIES " external"
 #define TASK_NO_VALID  "0000000000000000000000000000000000000000000000000000000000000000"
 #define TASK_COUNT_MAX (UINT64_C(1) << 53) /* the limit for exact integers in JSON */
@@ -84,10 +85,16 @@
     O("privacy.early_end", BOOL, , "false", 0, 0, NULL,                                            \
       "accept a z with which privacy.epsilon allows fewer rounds than rounds.count: the ledgers "  \
       "then end the task early")                                                                   \
+    S("privacy.filter", FILTER, t.filter, "", 0, 0, NULL,                                          \
+      "correlated noise: up to four numbers of 0 to 4096; round r takes back number j / 4096 of "  \
+      "the noise of round r - j; if empty, the noise of each round is independent")                \
     S("privacy.unit", CHOICE, t.unit, "client", 0, 0, "client record",                             \
       "what the claim protects: all text of a client, or a single record")                         \
     S("privacy.records_max", U64, t.records_max, "0", 0, 1 << 20, NULL,                            \
       "maximum number of records per client and round, if privacy.unit is record")                 \
+    S("privacy.record_rate", NANO, record_rate, "1", 0, 1, NULL,                                   \
+      "probability with which a client draws each of its records in a round, in secret, if "       \
+      "privacy.unit is record; 1 means that the records take turns")                               \
     S("privacy.sampling", CHOICE, t.sampling, "all", 0, 0, "all open hidden",                      \
       "which clients take part: all, or a sample that AS sees (open) or cannot see (hidden)")      \
     S("privacy.rate", NANO, rate, "1", 0, 1, NULL, "probability that a client is sampled")         \
@@ -114,6 +121,9 @@
       "number of times a round below the threshold is extended before it is skipped")              \
     S("rounds.max_per_client", U64, t.max_rounds_per_client, "0", 0, UINT32_MAX, NULL,             \
       "maximum number of rounds in which a client takes part; 0 means no limit")                   \
+    S("rounds.separation", U64, t.separation, "1", 1, UINT32_MAX, NULL,                            \
+      "a client takes part again only this many rounds later, or more; 1 means that it may take "  \
+      "part in every round. Clients take turns: each has one of this many groups of rounds")       \
     S("rounds.patience", U64, t.patience, "0", 0, 1000000, NULL,                                   \
       "end the task after this many rounds without improvement; 0 means never")                    \
     S("server.step", CHOICE, t.server, "average", 0, 0, "average momentum adam",                   \
@@ -143,6 +153,7 @@ typedef enum task_kind {
     TASK_KIND_KEY,
     TASK_KIND_TENSORS,
     TASK_KIND_NAMES,
+    TASK_KIND_FILTER,
 } task_kind;
 
 enum { TASK_BODY_LSTM, TASK_BODY_TRANSFORMER, TASK_BODY_EXTERNAL }; /* task_draft.body */
@@ -152,7 +163,7 @@ typedef struct task_draft {
     task t;
     uint32_t version;
     unsigned body, claim, scheme, seal;
-    pack_nano rate;
+    pack_nano rate, record_rate;
     struct {
         ahe_pub *pub;
     } key;

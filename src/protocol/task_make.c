@@ -21,6 +21,7 @@
 #define SETTING_HASH    SETTING_TEXT
 #define SETTING_TENSORS SETTING_TEXT
 #define SETTING_NAMES   SETTING_TEXT
+#define SETTING_FILTER  SETTING_TEXT
 #define TO(member)      .size = 0 /* the document is written from the texts */
 #define SET_F(...)
 
@@ -149,6 +150,7 @@ static const char *value_of(maker *m, const char *path)
             pack_decimal(&rate, settings_text(s, "privacy.rate")) != SEFL_OK)
             rate = PACK_ONE; /* task_read reports what is wrong with it */
         n = (uint64_t)((double)enrolled * ((double)rate / (double)PACK_ONE)) / 2;
+        n /= settings_u64(s, "rounds.separation"); /* the clients take turns */
         n = n < 2 ? 2 : n;
     } else if (strcmp(path, "training.lr") == 0 && strspn(v, "0.") == strcspn(v, "eE")) { /* 0 */
         return optim_usual_lr(settings_text(s, "training.optimiser"),
@@ -250,12 +252,36 @@ static sefl_status wr_names(sefl_buf *out, const char *list)
     return json_end(&j);
 }
 
+/* "3000, 500" as an array of integers */
+static sefl_status wr_filter(sefl_buf *out, const char *list)
+{
+    json j = json_into(out);
+    json_open(&j, '[');
+    for (const char *p = list; *p;) {
+        char *end;
+        const unsigned long v = strtoul(p, &end, 10);
+        const size_t blank = strspn(end, " ");
+        SEFL_NEED(end > p && *p != '-' && v <= DP_FILTER_ONE &&
+                      (end[blank] == 0 || (end[blank] == ',' && end[blank + 1])),
+                  SEFL_EINVAL,
+                  "privacy.filter is \"%.64s\": it must be whole numbers from 0 to %d, "
+                  "such as 3687 or 2900, 500",
+                  list, DP_FILTER_ONE);
+        json_u64(&j, v);
+        p = end + blank + (end[blank] == ',');
+    }
+    json_close(&j, ']');
+    return json_end(&j);
+}
+
 static sefl_status wr_value(sefl_buf *out, maker *m, const task_field *f)
 {
     if (f->kind == TASK_KIND_TENSORS)
         return wr_tensors(out, m->s);
     if (f->kind == TASK_KIND_NAMES)
         return wr_names(out, settings_text(m->s, f->path));
+    if (f->kind == TASK_KIND_FILTER)
+        return wr_filter(out, settings_text(m->s, f->path));
     if (f->settable) {
         const char *v = value_of(m, f->path);
         if (f->kind == TASK_KIND_U64) /* "007" is no number in JSON */
@@ -355,6 +381,18 @@ static sefl_status z_of_epsilon(maker *m)
     SEFL_TRY(sefl_at(task_budget_z(&z, &t), "privacy.epsilon over %llu rounds",
                      (unsigned long long)t.rounds));
     snprintf(m->z, sizeof m->z, "%.6f", z); /* it has six places */
+    if (t.filter.b > 0 && z < 1) { /* less noise needs a wider ring, which leaves fewer bits below
+                                    * it: the slack grows */
+        double again;
+        task_clear(&t);
+        document.n = 0;
+        m->silent = true;
+        SEFL_TRY(wr_checked(&document, &t, m));
+        m->silent = false;
+        t.claim = true, t.epsilon = epsilon, t.delta = delta;
+        SEFL_TRY(task_budget_z(&again, &t));
+        snprintf(m->z, sizeof m->z, "%.6f", fmax(z, again));
+    }
 done:
     task_clear(&t);
     buf_clear(&document);

@@ -8,6 +8,7 @@
 #include "config/settings.h"
 #include "protocol/task_model.h"
 #include "roles/aggregator/step.h"
+#include "roles/client/record_draw.h"
 #include "simulate/servers.h"
 
 #include <limits.h>
@@ -36,10 +37,8 @@ typedef struct bench {
 uint64_t calibrate_words(const task *t, const corpus *text)
 {
     if (t->unit == TASK_UNIT_RECORD) {
-        uint64_t words = 0;
-        for (size_t d = 0; d < text->docs && d < t->records_max; d++)
-            words += text->line[text->doc[d + 1]] - text->line[text->doc[d]];
-        return words;
+        const size_t n = record_draw_candidates(t, text->docs);
+        return (uint64_t)ceil(t->record_rate * (double)text->line[text->doc[n]]);
     }
     uint64_t columns = t->model.batch, n = text->tokens;
     if (t->external)
@@ -85,6 +84,7 @@ static sefl_status time_training(const bench *b, rates *r)
     e.full = false;
     s.e = &e;
     s.task.local_epochs = 0;
+    s.task.record_rate = 1; /* a known number of records */
     SEFL_TRY(work_new(&w, &s, b->pool, NULL, NULL, NULL));
     SEFL_TRY(sefl_new(&set, n, sizeof *set));
     for (uint32_t i = 0; i < n; i++)

@@ -7,6 +7,7 @@
 #include "mpc/noise/shares_plain.h"
 #include "privacy/mechanism/dgauss.h"
 #include "protocol/modes/mode.h"
+#include "protocol/modes/own.h"
 #include "simulate/named_coins.h"
 
 #include <string.h>
@@ -22,7 +23,7 @@ static sefl_status joint_noise(uint8_t *x, const clear_facts *c, const noise_par
         named_coins_replay(&gen[i], i ? "CSP" : "AS", c->seed, "noise", p->round, p->attempt);
         rng[i] = seeded_rng(&gen[i]);
     }
-    return shares_fill_plain(x, noise_value_bytes(p), c->task->values, c->pool, &rng[0], &rng[1]);
+    return shares_fill_plain(x, noise_share_bytes(p), c->task->values, c->pool, &rng[0], &rng[1]);
 }
 
 typedef struct masking {
@@ -63,14 +64,17 @@ static sefl_status release(int64_t *out, const clear_facts *c, const int64_t *su
     static const uint8_t slice[SHA256_BYTES];
     noise_params p = task_noise_params(t, c->round, c->attempt);
     size_t units = t->ahe.units * t->ahe.plain_bytes, bytes;
-    const size_t each = mode->shares ? noise_value_bytes(&p) : 0;
+    const size_t each = mode->shares ? noise_share_bytes(&p) : 0;
     uint8_t *plain = NULL, *reply = NULL, *x[2] = { NULL, NULL };
-    uint8_t mask[AHE_SEED_BYTES], coins[NOISE_COINS];
+    uint8_t mask[AHE_SEED_BYTES], coins[NOISE_COINS], lags;
+    noise_memory as, csp;
     seeded gen;
     if (!mode->noisy) {
         memcpy(out, sum, t->values * sizeof *out);
         return SEFL_OK;
     }
+    past_use(c->past, PAST_AS, c->round, &lags, &as);
+    past_use(c->past, PAST_CSP, c->round, &lags, &csp);
     named_coins_replay(&gen, "AS", c->seed, "mask", c->round, c->attempt);
     seeded_fill(&gen, mask, sizeof mask);
     seeded_fill(&gen, coins, sizeof coins);
@@ -91,6 +95,8 @@ static sefl_status release(int64_t *out, const clear_facts *c, const int64_t *su
                                           .plain = plain,
                                           .slice = slice,
                                           .shares = x[1],
+                                          .lags = lags,
+                                          .memory = &csp,
                                           .rng = seeded_rng(&gen),
                                           .pool = c->pool }));
     }
@@ -101,6 +107,8 @@ static sefl_status release(int64_t *out, const clear_facts *c, const int64_t *su
                                       .coins = coins,
                                       .slice = slice,
                                       .shares = span_of(x[0], x[0] ? t->values * each : 0),
+                                      .lags = lags,
+                                      .memory = &as,
                                       .pool = c->pool }));
 done:
     sefl_free(plain);
@@ -118,6 +126,7 @@ typedef struct central {
     int64_t *out;
     const int64_t *sum;
     size_t values;
+    own_filter filter;
 } central;
 
 static sefl_status central_pieces(void *ctx, unsigned lane, size_t begin, size_t end)
@@ -131,6 +140,7 @@ static sefl_status central_pieces(void *ctx, unsigned lane, size_t begin, size_t
         seeded_piece(&gen, &c->coins, 1 + piece);
         sefl_rng rng = seeded_rng(&gen);
         SEFL_PASS(dgauss_fill_vartime(&c->law, c->out + at, n, &rng));
+        own_filter_apply(&c->filter, c->out + at, at, n);
         for (size_t i = at; i < at + n; i++)
             c->out[i] += c->sum[i];
     }
@@ -151,13 +161,12 @@ sefl_status clear_without_joint(int64_t *out, const clear_facts *c, const int64_
 
 sefl_status clear_central(int64_t *out, const clear_facts *c, const int64_t *sum)
 {
-    engine_noise n;
-    SEFL_PASS(clear_central_noise(&n, c));
-    central job = { .law = { .num = n.num, .den = n.den, .t = n.t },
-                    .out = out,
-                    .sum = sum,
-                    .values = c->task->values };
-    memcpy(job.coins.key, n.key, sizeof n.key);
+    central job = { .out = out, .sum = sum, .values = c->task->values };
+    noise_memory memory;
+    uint8_t lags;
+    past_use(c->past, PAST_AS, c->round, &lags, &memory);
+    SEFL_PASS(own_filter_init(&job.filter, &job.law, c->task, lags, &memory));
+    named_coins_replay(&job.coins, "AS", c->seed, "cdp", c->round, 1);
     return pool_run(c->pool, (job.values + ENGINE_NOISE_PIECE - 1) / ENGINE_NOISE_PIECE, PIECES,
                     central_pieces, &job, NULL);
 }

@@ -10,13 +10,20 @@
  * with the coins named_coins_new("AS", seed) and ("CSP", seed). Tests of the roles and of the
  * simulator compare the two.
  *
- * Memory: about 40 bytes per value. Threads: works on the pool; no result depends on its size.
+ * With a filter (correlated noise, mpc/noise/filter.h) a release takes back noise of the rounds in
+ * `past` and adds its own to it. With joint noise AS's share is 0 here, so a rounding of what it
+ * takes back may differ by 2^-F from that of real servers: then a released value differs with a
+ * probability below 2^-F (2^-36 with a ring of 16 bits). With mode own the result is identical. A
+ * trusted aggregator (cdp) filters its noise as a server of mode own does.
+ *
+ * Memory: about 40 bytes per value, besides `past`. Threads: works on the pool; no result depends on its size.
  * Secrets: everything. */
 #ifndef SIMULATE_CLEAR_H
 #define SIMULATE_CLEAR_H
 
 #include "base/pool.h"
 #include "protocol/task.h"
+#include "simulate/past.h"
 
 struct engine_noise;
 
@@ -25,6 +32,7 @@ typedef struct clear_facts {
     const task *task;
     uint64_t seed, round, attempt;
     pool *pool; /* NULL: only the calling thread */
+    past *past; /* NULL unless the task has a filter */
 } clear_facts;
 
 /* out and sum each have task->values integers (sum/as_link.h). */
@@ -40,7 +48,7 @@ sefl_status clear_without_joint(int64_t *out, const clear_facts *c,
  * the task's grid, from the coins ("AS", seed, "cdp", round, 1) in the pieces of engine_noise, so
  * that any thread, or a GPU, draws the same integers. Ignores attempt. */
 sefl_status clear_central(int64_t *out, const clear_facts *c, const int64_t *sum) SEFL_MUST_CHECK;
-/* Computes the distribution of that noise and the key of its coins. */
+/* Computes the distribution of the fresh noise and the key of its coins. */
 sefl_status clear_central_noise(struct engine_noise *out, const clear_facts *c) SEFL_MUST_CHECK;
 
 #endif

@@ -79,29 +79,24 @@ static void participation(plan *p, const federation *s)
 
 /* ---- privacy --------------------------------------------------------------------------------- */
 
-/* Computes epsilon of `count` rounds. Against a server sampling amplifies only if it is hidden. */
-static sefl_status epsilon_of(dp_claim *server, dp_claim *others, const task *t, dp_event ev,
-                              uint64_t count, double delta)
-{
-    dp_question q = { .delta = delta };
-    dp_event against = ev;
-    ev.count = against.count = count;
-    if (t->sampling != TASK_HIDDEN) {
-        against.rate = 1;
-        if (t->max_rounds_per_client > 0 && count > t->max_rounds_per_client)
-            against.count = t->max_rounds_per_client;
-    }
-    SEFL_PASS(dp_epsilon(server, &against, 1, &q));
-    return dp_epsilon(others, &ev, 1, &q);
-}
-
-/* Returns the event for the accountant, even if the task claims nothing. */
-static dp_event event_of(const task *t)
+/* Returns the task as if it claimed something, for the accountant. */
+static task as_claimed(const task *t)
 {
     task as_if = *t;
     as_if.claim = true;
     as_if.amplified = t->sampling != TASK_ALL && t->enough == 0;
-    return task_event(&as_if, 1);
+    return as_if;
+}
+
+/* Computes epsilon of `count` rounds. Against a server sampling amplifies only if it is secret. */
+static sefl_status epsilon_of(dp_claim *server, dp_claim *others, const task *t, uint64_t count,
+                              double delta)
+{
+    const task as_if = as_claimed(t);
+    const dp_event against = task_event_server(&as_if, count), ev = task_event(&as_if, count);
+    dp_question q = { .delta = delta };
+    SEFL_PASS(dp_epsilon(server, &against, 1, &q));
+    return dp_epsilon(others, &ev, 1, &q);
 }
 
 static sefl_status budget(plan *p, const task *t)
@@ -145,7 +140,8 @@ double plan_noise_ratio(const federation *s, double drawn)
 
 const char *plan_fewer_values(const federation *s)
 {
-    return s->task.external ? "fewer trained values (training.only)" : "a larger model.block";
+    return s->task.external ? "fewer trained values (training.only)"
+                            : "a larger model.block, fewer trained values (training.only)";
 }
 
 sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double delta)
@@ -155,10 +151,11 @@ sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double d
     double drawn = t->sampling == TASK_HIDDEN ? t->rate : 1; /* zeros are no signal */
     drawn *= clips(t);
     *out = (plan_need){ .epsilon = epsilon, .delta = delta };
-    if (t->sampling == TASK_HIDDEN && t->enough == 0)
+    if (t->unit == TASK_UNIT_RECORD)
+        want.rate = t->record_rate;
+    else if (t->sampling == TASK_HIDDEN && t->enough == 0)
         want.rate = t->rate;
-    else if (t->max_rounds_per_client > 0 && want.count > t->max_rounds_per_client)
-        want.count = t->max_rounds_per_client;
+    want.count = dp_turns_in(&(dp_turns){ t->max_rounds_per_client, t->separation }, t->rounds);
     SEFL_PASS(dp_find_z(&z, &want, epsilon, &(dp_question){ .delta = delta }));
     out->z = z;
     out->clients = (uint64_t)ceil(z * root / PLAN_RATIO_GOOD / drawn);
@@ -180,7 +177,8 @@ sefl_status plan_spend(plan_spent *out, const federation *s, uint64_t rounds)
 {
     const task *t = &s->task;
     dp_claim server, others;
-    dp_event ev = event_of(t);
+    const task as_if = as_claimed(t);
+    const dp_event ev = task_event(&as_if, 1);
     *out = (plan_spent){ .delta = t->claim                  ? t->delta
                                   : s->e->classic_delta > 0 ? s->e->classic_delta
                                                             : PLAN_DELTA,
@@ -190,7 +188,7 @@ sefl_status plan_spend(plan_spent *out, const federation *s, uint64_t rounds)
     out->why = "the accountant does not support so little noise";
     if (dp_event_check(&ev) != SEFL_OK)
         return SEFL_OK;
-    SEFL_PASS(epsilon_of(&server, &others, t, ev, rounds, out->delta));
+    SEFL_PASS(epsilon_of(&server, &others, t, rounds, out->delta));
     out->known = server.claimed && others.claimed;
     out->server = server.epsilon;
     out->others = others.epsilon;

@@ -5,10 +5,11 @@
  *     model/round-N.safetensors   model released in round N; 0: the initial model
  *     model/best.safetensors, model/last.safetensors
  *     vocab.txt  ledger  log  summary.json (when the run is over)
- *     state, optimiser-N          for resuming; csp-ledger (crypto full)
+ *     state, optimiser-N          for resuming; csp-ledger (crypto full); noise-N: the servers'
+ *                                 memory of the latest rounds (correlated noise)
  *
- * A run can resume from any point, because it writes in this order: a round's model and optimiser,
- * its metrics line, then `state`. A resumed run truncates metrics.jsonl to the length in `state`.
+ * A run can resume from any point, because it writes in this order: a round's model, optimiser and
+ * noise, its metrics line, then `state`. A resumed run truncates metrics.jsonl to the length in `state`.
  * Threads: one owner.   Secrets: none. */
 #ifndef SIMULATE_RUN_FOLDER_H
 #define SIMULATE_RUN_FOLDER_H

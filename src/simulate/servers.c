@@ -38,6 +38,7 @@ struct servers {
     shares_twins twins; /* joint noise */
     double shares_seconds;
     as_times as_times; /* of the latest round */
+    past *past;        /* in the clear: correlated noise */
 };
 
 static uint64_t virtual_ns(void *self)
@@ -184,6 +185,8 @@ static void report(void *ctx, const rounds_report *r)
     const as_link *link = as_rounds_link(v->rounds);
     if (link)
         v->as_times = *as_link_times(link);
+    if (r->blocked) /* the model does not contain its noise */
+        past_drop(v->past, r->round);
     if (v->c.report)
         v->c.report(v->c.ctx, r);
 }
@@ -217,9 +220,12 @@ static sefl_status clear_reveal(void *ctx, uint64_t round, uint64_t attempt, int
 {
     const servers *v = ctx;
     const experiment *e = v->f->e;
-    const clear_facts c = {
-        .task = &v->f->task, .seed = e->seed, .round = round, .attempt = attempt, .pool = v->c.pool
-    };
+    const clear_facts c = { .task = &v->f->task,
+                            .seed = e->seed,
+                            .round = round,
+                            .attempt = attempt,
+                            .pool = v->c.pool,
+                            .past = v->past };
     if (v->got.noisy) {
         memcpy(w, v->got.sum, v->f->task.values * sizeof *w);
         return SEFL_OK;
@@ -303,6 +309,8 @@ sefl_status servers_new(servers **out, const servers_config *c)
     v->as_coins = named_coins_of(v->as_named);
     if (f->e->full)
         SEFL_TRY(make_csp(v));
+    else
+        SEFL_TRY(past_new(&v->past, &f->task));
     SEFL_TRY(account_open(&v->as_account, NULL, c->as_ledger, &f->task));
     v->as_store = as_memory_store(&v->as_memory);
     v->uploads = as_uploads_memory_calls(
@@ -347,12 +355,23 @@ void servers_free(servers *v)
     named_coins_free(v->csp_named);
     csp_memory_clear(&v->csp_memory);
     as_memory_clear(&v->as_memory);
+    past_free(v->past);
     sefl_free(v);
 }
 
 sefl_status servers_run(servers *v)
 {
     return as_rounds_run(v->rounds);
+}
+
+sefl_status servers_keep(const servers *v, uint64_t round, const char *path)
+{
+    return v->past ? past_write(v->past, round, path) : SEFL_OK;
+}
+
+sefl_status servers_kept(servers *v, uint64_t round, const char *path)
+{
+    return v->past ? past_read(v->past, round, path) : SEFL_OK;
 }
 
 agg *servers_agg(servers *v)

@@ -49,6 +49,11 @@ void servers_free(servers *v);
 /* Runs all rounds of the task. */
 sefl_status servers_run(servers *v) SEFL_MUST_CHECK;
 
+/* Correlated noise: write what the servers kept in a round, and read it before servers_run. Both
+ * do nothing without a filter. */
+sefl_status servers_keep(const servers *v, uint64_t round, const char *path) SEFL_MUST_CHECK;
+sefl_status servers_kept(servers *v, uint64_t round, const char *path) SEFL_MUST_CHECK;
+
 agg *servers_agg(servers *v);
 uint64_t servers_now_ms(const servers *v); /* virtual */
 /* Returns the number of bytes that the servers have exchanged, without the handshake and without

@@ -194,10 +194,29 @@ static void report(void *ctx, const rounds_report *p)
     s->failed = population_close(s->population, servers_now_ms(s->servers));
 }
 
+/* Correlated noise: the servers' numbers of the latest b rounds, for a resumed run. A file of a
+ * round that was skipped or blocked is empty. */
+static sefl_status keep_noise(const sim *s, uint64_t round)
+{
+    if (s->t->filter.b == 0)
+        return SEFL_OK;
+    return servers_keep(s->servers, round, run_path(&s->folder, "noise-%" PRIu64, round));
+}
+
+static sefl_status read_noise(const sim *s)
+{
+    const uint64_t b = s->t->filter.b, next = s->state.agg.round;
+    for (uint64_t r = next > b ? next - b : 1; r < next; r++)
+        SEFL_PASS(servers_kept(s->servers, r, run_path(&s->folder, "noise-%" PRIu64, r)));
+    return SEFL_OK;
+}
+
 /* Deletes files that no resumed run needs. */
 static void forget(const sim *s)
 {
     uint64_t keep = s->e.models_keep, round = s->state.model_round;
+    if (s->t->filter.b > 0 && s->r.round > s->t->filter.b)
+        (void)unlink(run_path(&s->folder, "noise-%" PRIu64, s->r.round - s->t->filter.b));
     if (s->r.skipped || s->r.blocked)
         return;
     if (s->last_model > 0)
@@ -214,9 +233,9 @@ static sefl_status keep(void *ctx, uint64_t round)
     uint64_t now = servers_now_ms(s->servers);
     population_counts n = population_count(s->population);
     uint64_t body = s->e.protection->two_servers ? task_body_bytes(t) : 4 * t->values;
-    (void)round;
     choose_sync(s);
     SEFL_PASS(s->failed);
+    SEFL_PASS(keep_noise(s, round));
     s->r.asked = n.asked, s->r.late = n.late, s->r.dropped = n.dropped;
     s->r.up_bytes = s->r.clients * (double)body;
     s->r.down_bytes = (double)(n.asked * s->model_bytes);
@@ -436,7 +455,8 @@ static sefl_status make_servers(sim *s)
                  run_path(&s->folder, "%s", i == 0 ? "ledger" : "csp-ledger"));
         SEFL_PASS(make_ledger(s, ledgers[i]));
     }
-    return servers_new(&s->servers, &c);
+    SEFL_PASS(servers_new(&s->servers, &c));
+    return read_noise(s);
 }
 
 static sefl_status set_up(sim *s)

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "privacy/mechanism/quantise.h"
+#include "roles/client/record_draw.h"
 #include "roles/client/train.h"
 
 #include <assert.h>
@@ -198,6 +199,7 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const populatio
     const corpus *text = &w->s->text[who->client];
     bool integers = w->s->e->protection->quantises;
     size_t zeroed;
+    uint8_t seed[RECORD_DRAW_SEED];
     sefl_rng rng;
     client_train job = { .task = t,
                          .text = text,
@@ -215,9 +217,15 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const populatio
         goto done;
     }
     if (t->unit == TASK_UNIT_RECORD) {
+        sefl_rng draw;
+        SEFL_TRY(coins_for(coins, &draw, "records", w->header.round, 0));
+        SEFL_TRY(rng_fill(&draw, seed, sizeof seed));
+        job.draw = t->record_rate < 1 ? seed : NULL;
         memcpy(lm_theta(l->m), w->theta, t->params * sizeof *w->theta);
         SEFL_TRY(client_train_records(&job, l->X, &zeroed, l->one, l->v, &rng));
-        *diverged = zeroed == client_train_record_count(t, text);
+        *diverged = zeroed > 0;
+        for (size_t i = 0; *diverged && i < t->values; i++)
+            *diverged = l->X[i] == 0;
         goto done;
     }
     st = l->port.train ? train_hook(w, l, who->client) : train_engine(w, l, &job);
@@ -439,7 +447,7 @@ static sefl_status finish(work *w, work_got *got)
         got->average = w->average;
     } else if (w->device_sums) {
         got->sum = w->sum;
-        got->noisy = w->s->e->protection->central && w->ranks->size == 1;
+        got->noisy = work_adds_noise(w);
     } else {
         got->sum = w->lane[0].sum;
     }

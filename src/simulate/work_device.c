@@ -234,12 +234,19 @@ static sefl_status sum_begin(work *w)
                                                      .s2 = g.s2 });
 }
 
+/* With several ranks, rank 0 adds the noise later; with a filter, simulate/clear.c does, because it
+ * has the noise of earlier rounds. */
+bool work_adds_noise(const work *w)
+{
+    return w->s->e->protection->central && w->ranks->size == 1 && w->t->filter.b == 0;
+}
+
 /* Adds the noise of a trusted server. */
 static sefl_status add_noise(work *w)
 {
     const experiment *e = w->s->e;
     engine_noise n;
-    if (!e->protection->central || w->ranks->size > 1) /* several ranks: rank 0 adds it later */
+    if (!work_adds_noise(w))
         return SEFL_OK;
     SEFL_PASS(e->protection->central(
         &n, &(clear_facts){ .task = w->t, .seed = e->seed, .round = w->header.round }));

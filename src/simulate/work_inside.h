@@ -121,6 +121,8 @@ sefl_status work_share(work *w, work_got *got, uint32_t n,
 
 /* Opens a GPU if the experiment requests one and it is available. */
 sefl_status work_device_open(work *w) SEFL_MUST_CHECK;
+/* True if the GPU adds the noise of a trusted server to its sum. */
+bool work_adds_noise(const work *w);
 /* Trains and adds all n clients of w->set. */
 sefl_status work_device_round(work *w, uint32_t n, const sefl_progress *progress) SEFL_MUST_CHECK;
 

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAGIC "SEFLLDG2"
+#define MAGIC "SEFLLDG3"
 
 enum { MAGIC_BYTES = 8, HEAD_BYTES = 8 };
 enum { REC_POPULATION = 1, REC_TASK = 2, REC_CHARGE = 3 };
@@ -140,6 +140,7 @@ static sefl_status apply_charge(ledger *l, rd *r)
     SEFL_NEED(number < l->n_tasks, SEFL_EPROTO, "a charge of task %" PRIu64 ", there are %zu",
               number, l->n_tasks);
     ledger_entry *t = &l->tasks[number];
+    SEFL_PASS(ledger_terms_round(&t->terms, round));
     SEFL_NEED(!charged(t, round), SEFL_EPROTO, "round %" PRIu64 " is charged twice", round);
     SEFL_PASS(sefl_room(&t->rounds, &t->cap, t->n + 1, sizeof *t->rounds));
     size_t at = place_of(t, round);
@@ -436,6 +437,7 @@ static sefl_status consider(const ledger *l, const ledger_terms *terms, uint64_t
     SEFL_NEED(l->fd >= 0 && !l->broken, SEFL_ESTATE, "ledger %s: %s", l->path,
               l->fd < 0 ? "opened for reading only" : "it failed before: open it again");
     SEFL_PASS(ledger_terms_check(terms));
+    SEFL_PASS(ledger_terms_round(terms, round));
     *at = find_task(l, terms->task);
     bool is_new = *at == l->n_tasks;
     if (!is_new) {
@@ -539,6 +541,7 @@ sefl_status ledger_allows(const ledger *l, const ledger_terms *terms, uint64_t r
 {
     ledger_terms limited = *terms;
     SEFL_PASS(ledger_terms_check(terms));
+    SEFL_PASS(ledger_terms_round(terms, round));
     size_t at = find_task(l, terms->task);
     if (at < l->n_tasks && charged(&l->tasks[at], round))
         return SEFL_OK;

@@ -18,9 +18,15 @@
  *     use is 0.
  *   - A population has one ledger; new tasks continue it. The budget check composes all charges. A
  *     charge beyond the target of the current task fails with SEFL_EBUDGET and writes nothing.
- *   - The budget check bounds epsilon against a server, which sees who takes part. It counts
- *     min(rounds, max_rounds_per_client) releases per task without amplification; under `hidden`
- *     sampling it counts all rounds, with amplification.
+ *   - The budget check bounds epsilon against a server, which sees who takes part. It counts the
+ *     rounds in which one client may have taken part (max_rounds_per_client, separation). Sampling
+ *     amplifies only if no server sees the draw: `hidden` sampling of clients, or records that each
+ *     client draws in secret.
+ *   - A task with a filter (privacy/filter.h) is one release with noise z / S. A server's ledger
+ *     takes S(n) of the worst pattern, n being the highest round charged, so a charge costs what S
+ *     grows by. A client's ledger (horizon > 0) takes S of the rounds that it charged, up to the
+ *     horizon, the task's last round: an update acts on all later rounds, and the client cannot
+ *     stop those.
  *   - A task with `claim: none` (no noise) is charged without a target. From then on the population
  *     has no epsilon, and the ledger refuses a task that claims one.
  *   - Tasks that protect clients and tasks that protect records have no common epsilon, so a ledger
@@ -41,12 +47,13 @@
  * charge of a release that left the process. It may leave a charge without a release, which is
  * safe. After a failed write or sync the ledger refuses further work until it is reopened.
  *
- * File format (little-endian): "SEFLLDG2", then records
+ * File format (little-endian): "SEFLLDG3", then records
  *     u32 n | u32 ~n | body, n bytes | 32 bytes: SHA-256(previous 32 bytes | u32 n | body)
- * where the first "previous 32 bytes" are SHA-256("SEFLLDG2"), and a body is a type byte and
+ * where the first "previous 32 bytes" are SHA-256("SEFLLDG3"), and a body is a type byte and
  *     1 population  varint length, name                                    the first record, once
  *     2 task        32 bytes id | u8 noise | u8 hidden | u8 unit | f64 z | f64 rate | u64 dim
  *                   | f64 sigma_steps | u64 max_rounds_per_client | f64 epsilon | f64 delta
+ *                   | u64 separation | 4 u16 gamma | u64 horizon | f64 units
  *     3 charge      varint number of the task (in order of appearance, from 0) | varint round
  *
  * Threads: one owner; flock(2) excludes other processes. Secrets: none. */
@@ -56,6 +63,7 @@
 #include "base/buf.h"
 #include "base/span.h"
 #include "privacy/accountant/accountant.h"
+#include "privacy/filter.h"
 
 enum {
     LEDGER_HASH_BYTES = 32,
@@ -78,12 +86,16 @@ typedef struct ledger_terms {
     uint8_t task[LEDGER_TASK_BYTES]; /* hash of the signed document */
     dp_noise noise;                  /* none: the task makes no claim */
     double z, rate;                  /* as in dp_event */
-    bool hidden;                     /* sampling: hidden */
+    bool hidden;                     /* no server sees which units (clients, records) are drawn */
     ledger_unit unit;                /* what the claim protects */
     uint64_t dim;
     double sigma_steps;
     uint64_t max_rounds_per_client; /* 0: no limit */
     double epsilon_max, delta;      /* the target; 0 if the task makes no claim */
+    uint64_t separation;            /* rounds from one upload of a client to the next; 0: any */
+    dp_filter filter;               /* correlated noise; the members below are 0 without it */
+    uint64_t horizon;               /* the ledger of a client: the task's rounds; a server's: 0 */
+    double units;                   /* dp_filter_units */
 } ledger_terms;
 
 /* The state of a ledger: two ledgers with equal heads have the same bytes. */
@@ -162,8 +174,8 @@ uint64_t ledger_rounds(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES]);
 /* Computes the total spent. If delta is 0, uses the delta of the latest task with a claim. */
 sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out) SEFL_MUST_CHECK;
 
-/* Computes the claim against a server after `rounds` rounds of a new task with these terms, at its
- * delta. */
+/* Computes the claim against a server after the first `rounds` rounds of a new task with these terms,
+ * at its delta. */
 sefl_status ledger_would_spend(const ledger *l, const ledger_terms *terms, uint64_t rounds,
                                dp_claim *out) SEFL_MUST_CHECK;
 
@@ -171,6 +183,10 @@ sefl_status ledger_would_spend(const ledger *l, const ledger_terms *terms, uint6
  * or have charges already. A task without a claim has no target: `most`. */
 sefl_status ledger_rounds_left(const ledger *l, const ledger_terms *terms, uint64_t most,
                                uint64_t *out) SEFL_MUST_CHECK;
+
+/* Returns S of the charges of task number i, which must have a filter: it is one release with noise
+ * z / S. */
+double ledger_task_s(const ledger *l, size_t i);
 
 const char *ledger_population(const ledger *l);
 

@@ -6,7 +6,13 @@
 #include "base/buf.h"
 #include "store/ledger.h"
 
-enum { LEDGER_TERMS_BYTES = LEDGER_TASK_BYTES + 3 + 7 * 8 };
+enum { LEDGER_TERMS_BYTES = LEDGER_TASK_BYTES + 3 + 7 * 8 + 8 + DP_FILTER_LAGS * 2 + 2 * 8 };
+
+/* Charged rounds of a task. */
+typedef struct ledger_use {
+    uint64_t count, highest;
+    const uint64_t *rounds; /* sorted; used only with a horizon */
+} ledger_use;
 
 sefl_status ledger_terms_write(sefl_buf *b, const ledger_terms *t) SEFL_MUST_CHECK;
 sefl_status ledger_terms_read(rd *r, ledger_terms *t) SEFL_MUST_CHECK;
@@ -19,8 +25,14 @@ sefl_status ledger_terms_check(const ledger_terms *t) SEFL_MUST_CHECK;
 sefl_status ledger_terms_equal(bool *equal, const ledger_terms *a,
                                const ledger_terms *b) SEFL_MUST_CHECK;
 
-/* Returns the accountant event for this many rounds. The adversary is a server (or anyone who sees
+/* Returns the accountant event for these rounds. The adversary is a server (or anyone who sees
  * participation) if against_server is true, otherwise everyone else. */
-dp_event ledger_terms_event(const ledger_terms *t, uint64_t rounds, bool against_server);
+dp_event ledger_terms_event(const ledger_terms *t, const ledger_use *use, bool against_server);
+
+/* Returns S of these rounds, with its slack. The terms must have a filter. */
+double ledger_terms_s(const ledger_terms *t, const ledger_use *use);
+
+/* SEFL_EINVAL if a task with these terms cannot have this round. */
+sefl_status ledger_terms_round(const ledger_terms *t, uint64_t round) SEFL_MUST_CHECK;
 
 #endif

@@ -8,28 +8,63 @@
 #include <math.h>
 #include <string.h>
 
-/* Charges on top of those in the ledger: `rounds` rounds of task `at`; at == n_tasks: of a new task
- * with these terms. */
+/* Charges on top of those in the ledger: rounds first .. first + count - 1, none of them charged, of
+ * task `at`; at == n_tasks: of a new task with these terms. */
 typedef struct more {
     size_t at;
     const ledger_terms *terms; /* NULL: none */
-    uint64_t rounds;
+    uint64_t first, count;
 } more;
+
+/* The event of one task. A client's ledger of correlated noise needs the list of rounds, in order. */
+static sefl_status event_of(dp_event *out, const ledger_terms *t, const ledger_entry *e,
+                            bool against_server, const more *m)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t *all = NULL;
+    const size_t n = e ? e->n : 0;
+    ledger_use use = { n, n ? e->rounds[n - 1] : 0, n ? e->rounds : NULL };
+    if (m && m->count > 0) {
+        const uint64_t last = m->first + m->count - 1;
+        use.count += m->count;
+        use.highest = last > use.highest ? last : use.highest;
+    }
+    if (m && m->count > 0 && t->filter.b > 0 && t->horizon > 0) {
+        size_t k = 0;
+        SEFL_TRY(sefl_new(&all, use.count, sizeof *all));
+        for (; k < n && e->rounds[k] < m->first; k++)
+            all[k] = e->rounds[k];
+        for (uint64_t i = 0; i < m->count; i++)
+            all[k + i] = m->first + i;
+        for (; k < n; k++)
+            all[k + m->count] = e->rounds[k];
+        use.rounds = all;
+    }
+    *out = ledger_terms_event(t, &use, against_server);
+done:
+    sefl_free(all);
+    return st;
+}
 
 /* All charges as events. */
 static sefl_status events_of(const ledger *l, dp_event **out, size_t *n, bool against_server,
                              const more *m)
 {
-    sefl_status st = sefl_new(out, l->n_tasks + 1, sizeof **out);
-    if (st != SEFL_OK)
-        return st;
+    SEFL_PASS(sefl_new(out, l->n_tasks + 1, sizeof **out));
     *n = 0;
     for (size_t i = 0; i < l->n_tasks; i++)
-        (*out)[(*n)++] = ledger_terms_event(
-            &l->tasks[i].terms, l->tasks[i].n + (i == m->at ? m->rounds : 0), against_server);
+        SEFL_PASS(event_of(&(*out)[(*n)++], &l->tasks[i].terms, &l->tasks[i], against_server,
+                           i == m->at ? m : NULL));
     if (m->terms && m->at == l->n_tasks)
-        (*out)[(*n)++] = ledger_terms_event(m->terms, m->rounds, against_server);
+        SEFL_PASS(event_of(&(*out)[(*n)++], m->terms, NULL, against_server, m));
     return SEFL_OK;
+}
+
+double ledger_task_s(const ledger *l, size_t i)
+{
+    const ledger_entry *e = &l->tasks[i];
+    return ledger_terms_s(&e->terms,
+                          &(ledger_use){ e->n, e->n ? e->rounds[e->n - 1] : 0, e->rounds });
 }
 
 #define MIXED_UNITS "some tasks protect clients and others records: they have no common total"
@@ -100,7 +135,7 @@ sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out)
 sefl_status ledger_would_spend(const ledger *l, const ledger_terms *terms, uint64_t rounds,
                                dp_claim *out)
 {
-    const more m = { l->n_tasks, terms, rounds };
+    const more m = { l->n_tasks, terms, 1, rounds };
     return total_of(l, out, true, &m, terms->delta, DP_ZERO_OUT);
 }
 
@@ -114,11 +149,13 @@ sefl_status ledger_rounds_left(const ledger *l, const ledger_terms *terms, uint6
         return SEFL_OK;
     while (at < l->n_tasks && memcmp(l->tasks[at].terms.task, terms->task, LEDGER_TASK_BYTES) != 0)
         at++;
+    const ledger_entry *e = at < l->n_tasks ? &l->tasks[at] : NULL;
+    const uint64_t next = e && e->n ? e->rounds[e->n - 1] + 1 : 1;
     while (high - low > 1) {
         const uint64_t middle = low + (high - low) / 2;
         dp_claim then;
-        SEFL_PASS(
-            total_of(l, &then, true, &(more){ at, terms, middle }, terms->delta, DP_ZERO_OUT));
+        SEFL_PASS(total_of(l, &then, true, &(more){ at, terms, next, middle }, terms->delta,
+                           DP_ZERO_OUT));
         if (then.claimed && then.epsilon <= terms->epsilon_max)
             low = middle;
         else
@@ -142,7 +179,7 @@ sefl_status ledger_check_budget(const ledger *l, size_t at, const ledger_terms *
     dp_claim now, then;
     if (!dp_noise_claims(terms->noise))
         return SEFL_OK;
-    SEFL_PASS(total_of(l, &then, true, &(more){ at, terms, 1 }, terms->delta, DP_ZERO_OUT));
+    SEFL_PASS(total_of(l, &then, true, &(more){ at, terms, round, 1 }, terms->delta, DP_ZERO_OUT));
     if (then.claimed && then.epsilon <= terms->epsilon_max)
         return SEFL_OK;
     SEFL_NEED(then.claimed, SEFL_EBUDGET,

@@ -32,8 +32,8 @@ static sefl_status take_shares(as_link *l)
     } while (st == SEFL_ENOTFOUND && shares_pool_have(shares) < count);
     SEFL_PASS(st);
     shares_slice_hash(v->m.slice, &v->slice);
-    SEFL_PASS(buf_extend(&v->m.x, &x, count * noise_value_bytes(&p)));
-    return shares_pool_take(shares, &v->slice, x, noise_value_bytes(&p));
+    SEFL_PASS(buf_extend(&v->m.x, &x, count * noise_share_bytes(&p)));
+    return shares_pool_take(shares, &v->slice, x, noise_share_bytes(&p));
 }
 
 /* Checks, before AS draws a mask, that the attempt number is new. */

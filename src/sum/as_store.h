@@ -94,7 +94,7 @@ typedef struct as_mask {
     uint8_t seed[AHE_SEED_BYTES]; /* seed of the mask */
     uint8_t coins[NOISE_COINS];   /* seed of all other random bits that AS draws for w */
     uint8_t slice[SHA256_BYTES];  /* joint: hash of the slice; otherwise all zero */
-    sefl_buf x;                   /* joint: the shares, noise_value_bytes each */
+    sefl_buf x;                   /* joint: the shares, noise_share_bytes each */
 } as_mask;
 
 /* Wipes the mask. */

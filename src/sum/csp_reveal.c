@@ -21,7 +21,7 @@ struct csp_revealing {
     size_t units;      /* decrypted so far */
     uint32_t pieces;   /* received so far */
     sefl_buf plain;    /* the masked plain units */
-    uint8_t *x;        /* joint: shares, noise_value_bytes each */
+    uint8_t *x;        /* joint: shares, noise_share_bytes each */
     size_t x_bytes;
     uint64_t since; /* start of the wait for the next piece */
 };
@@ -234,7 +234,7 @@ static sefl_status take_slice(csp *c)
         return csp_no(c, LINK_NO_SLICE, "the slice does not have the length of the vector");
     if (!joint)
         return SEFL_OK;
-    const unsigned bytes = noise_value_bytes(&p);
+    const unsigned bytes = noise_share_bytes(&p);
     SEFL_PASS(sefl_new(&o->x, t->values, bytes));
     o->x_bytes = t->values * bytes;
     if (!c->c.shares || shares_pool_take(c->c.shares, &o->s.slice, o->x, bytes) != SEFL_OK)

@@ -24,7 +24,9 @@ static double norm_bound(const task *t, double m, double total, double clip)
     if (!mode->noisy)
         return honest;
     double noise = sqrt(mode->source->noises) * t->grid.z * t->grid.d_sens;
-    return fmin(honest, m * t->grid.d_sens) + noise * sqrt(far * far + mode->norm_jumps);
+    double gain = task_noise_gain(t), most = task_noise_gain_most(t);
+    return fmin(honest, m * t->grid.d_sens) +
+           noise * sqrt(gain * gain * far * far + most * most * mode->norm_jumps);
 }
 
 /* The slot's total in clients, and the range of an honest one: each client rounds its weight to a

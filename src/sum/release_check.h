@@ -9,6 +9,11 @@
  *     own     |R| <= m D + sqrt(2) z D (sqrt(d) + 7.5)              below 2^-40
  *     none    |R| <= m (C + q sqrt(d))                              never
  *
+ * With a filter (correlated noise) a round also contains the noise that it takes back: (sqrt(d) +
+ * 7.5) is multiplied by |B| = sqrt(1 + sum c_j^2) and sqrt(20000) by 1 + sum |c_j|, where c_j =
+ * gamma_j / 4096. A round that takes back less has less noise. The false alarms of up to five
+ * rounds' noise add up: below 2^-35 (joint) and 2^-37 (own).
+ *
  * m is the number of clients, or clients_max if that number is not public (everybody sees whether a
  * round was blocked). With unit record, m is multiplied by records_max. 20000 allows for the rare
  * jumps of joint noise. The weight slot must be in [0, m] clients, plus or minus ten standard

@@ -15,18 +15,30 @@ ledger_terms terms_of_task(const task *t)
     out.rate = ev.rate;
     out.dim = ev.dim;
     out.sigma_steps = ev.sigma_steps;
-    out.hidden = t->sampling == TASK_HIDDEN;
+    out.hidden = t->secret_draw;
     out.unit = t->unit == TASK_UNIT_RECORD ? LEDGER_UNIT_RECORD : LEDGER_UNIT_CLIENT;
     out.max_rounds_per_client = t->max_rounds_per_client;
     out.epsilon_max = t->epsilon;
     out.delta = t->delta;
+    out.separation = t->separation > 1 ? t->separation : 0;
+    if (t->filter.b > 0) {
+        out.filter = t->filter;
+        out.z = t->grid.z; /* not z / S, as in the event */
+        out.dim = t->values;
+        out.units = dp_filter_units(t->filter_bits);
+    }
     return out;
 }
 
 ledger_terms terms_of_client(const task *t)
 {
     ledger_terms out = terms_of_task(t);
-    if (dp_noise_claims(out.noise) && !out.hidden)
+    if (!dp_noise_claims(out.noise))
+        return out;
+    if (!out.hidden)
         out.rate = 1;
+    out.separation = 0; /* its charges are the rounds in which it took part */
+    if (out.filter.b > 0)
+        out.horizon = t->rounds;
     return out;
 }

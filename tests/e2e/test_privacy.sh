@@ -107,10 +107,10 @@ expect 2 "$SEFL" privacy plan --clients 10 --rounds 5 --epsilon 1; says "plan re
 expect 2 "$SEFL" privacy; says "plan, spent or new"
 expect 2 "$SEFL" privacy paln; says "did you mean 'plan'?"
 
-ledger=$SEFL_SOURCE/tests/vectors/store/ledger-v2.bin
+ledger=$SEFL_SOURCE/tests/vectors/store/ledger-v3.bin
 expect 0 "$SEFL" privacy spent "$ledger"
-says 'population "people"'; says "4 rounds of 2 tasks"; says "against a server"
-says "against others"; says "9f03e9bea321be02"
+says 'population "people"'; says "5 rounds of 3 tasks"; says "z / S = 16 / 1.57 = 10.19"; says "against a server"
+says "against others"; says "55f090a63f228746"
 expect 0 "$SEFL" privacy spent "$ledger" --json; says '"tasks":[{"task":"000102'
 expect 0 "$SEFL" privacy spent "$ledger" --delta 1e-9; says "at delta 1e-09"
 expect 2 "$SEFL" privacy spent "$ledger" --delta 2

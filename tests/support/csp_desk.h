@@ -8,6 +8,7 @@
 #define SUPPORT_CSP_DESK_H
 
 #include "store/disk/csp_disk.h"
+#include "support/store_place.h"
 
 typedef struct desk {
     journal *j;
@@ -27,7 +28,7 @@ static inline sefl_status desk_open_task(desk *d, const char *folder, const char
                                          const task *t)
 {
     *d = (desk){ .coins = coins_system() };
-    SEFL_PASS(journal_open(&d->j, folder, "csp", t->id));
+    SEFL_PASS(store_open(&d->j, folder, "csp", t->id));
     SEFL_PASS(account_disk_open(&d->a, d->j, book, t));
     SEFL_PASS(csp_disk_open(&d->jc, d->j, d->a, &d->coins));
     d->t = csp_disk_store(&d->jc);

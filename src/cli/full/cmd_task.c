@@ -322,6 +322,11 @@ static void show_text(const task *t, const envelope *env)
                t->external ? "examples" : "words");
     printf("sampling     %s, rate %g%s\n", word_of(word, "privacy.sampling", t->sampling), t->rate,
            t->publish_count ? "" : "; the number of participants is not published");
+    if (t->unit == TASK_UNIT_RECORD && t->record_rate < 1)
+        printf("records      each drawn in secret with probability %g, at most %u per client\n",
+               t->record_rate, t->records_max);
+    else if (t->unit == TASK_UNIT_RECORD)
+        printf("records      take turns, at most %u per client and round\n", t->records_max);
     if (!task_mode(t)->noisy)
         printf("noise        none: AS learns the exact average\n");
     else

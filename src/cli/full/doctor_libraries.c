@@ -14,6 +14,9 @@
 #include <sqlite3.h>
 #include <yaml.h>
 #include <zlib.h>
+#ifdef SEFL_PG
+#include "store/pg/pg.h"
+#endif
 
 void doctor_libraries(doctor *d)
 {
@@ -28,6 +31,9 @@ void doctor_libraries(doctor *d)
               gnutls_check_version(NULL), MHD_get_version(),
               curl_version_info(CURLVERSION_NOW)->version, JANSSON_VERSION, sqlite3_libversion(),
               major, minor, patch, zlibVersion());
+#ifdef SEFL_PG
+    doctor_ok(d, "libraries", "libpq %s (stores in PostgreSQL)", pg_version());
+#endif
     if (gnutls_check_version("3.7.0") == NULL)
         doctor_add(d, DOCTOR_FAIL, "gnutls", "install GnuTLS 3.7 or later",
                    "%s is too old for TLS 1.3 as SEFL uses it", gnutls_check_version(NULL));

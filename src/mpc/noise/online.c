@@ -54,9 +54,38 @@ static unsigned value_bits(const noise_params *p)
     return p->shape->fraction ? p->k + p->t : p->k;
 }
 
+bool noise_has_filter(const noise_params *p)
+{
+    unsigned any = 0;
+    for (unsigned j = 0; j < NOISE_LAGS; j++)
+        any |= p->gamma[j];
+    return any != 0;
+}
+
 unsigned noise_value_bytes(const noise_params *p)
 {
     return (value_bits(p) + 7) / 8;
+}
+
+unsigned noise_share_bytes(const noise_params *p)
+{
+    return (value_bits(p) + (noise_has_filter(p) ? NOISE_GAMMA_BITS : 0) + 7) / 8;
+}
+
+static sefl_status check_filter(const noise_params *p)
+{
+    unsigned sum = 0;
+    for (unsigned j = 0; j < NOISE_LAGS; j++) {
+        sum += p->gamma[j];
+        SEFL_NEED(!(p->lags >> j & 1) || p->gamma[j] > 0, SEFL_EINVAL,
+                  "noise: the filter does not use lag %u", j + 1);
+    }
+    SEFL_NEED(p->lags >> NOISE_LAGS == 0 && sum <= NOISE_GAMMA_ONE, SEFL_EINVAL,
+              "noise: a filter takes back %u / 4096 of the noise", sum);
+    SEFL_NEED(sum == 0 || (p->k + p->t + p->g <= NOISE_PLACE_BITS && !p->shape->fraction),
+              SEFL_EINVAL, "noise: k = %u, t = %u, g = %u: a filter needs k + t + g <= %d", p->k,
+              p->t, p->g, NOISE_PLACE_BITS);
+    return SEFL_OK;
 }
 
 sefl_status noise_reply_bytes(size_t *bytes, const noise_params *p)
@@ -70,6 +99,7 @@ sefl_status noise_reply_bytes(size_t *bytes, const noise_params *p)
               SEFL_EINVAL,
               "noise: k = %u, t = %u, g = %u: must have %u <= k <= 32, t <= 32, k + t + g <= 62",
               p->k, p->t, p->g, sampler_bits(&sampler_g44));
+    SEFL_PASS(check_filter(p));
     *bytes = NOISE_REPLY_HEAD + p->count * noise_value_bytes(p);
     return SEFL_OK;
 }
@@ -82,7 +112,8 @@ static void head(uint8_t out[NOISE_REPLY_HEAD], const noise_params *p)
     store_u64(out + 32, p->round);
     store_u64(out + 40, p->attempt);
     store_u64(out + 48, p->count);
-    store_u32(out + 56, p->k | p->t << 8 | p->g << 16 | (uint32_t)p->shape->wire << 24);
+    store_u32(out + 56, p->k | p->t << 8 | p->g << 16 | (uint32_t)p->shape->wire << 24 |
+                            (uint32_t)p->lags << 28);
     if (p->shape->slice)
         memcpy(out + 60, p->slice, sizeof p->slice);
 }
@@ -92,16 +123,35 @@ typedef struct half {
     const noise_params *p;
     const noise_digits *digits;
     const noise_source *add;
+    const noise_memory *memory; /* NULL: no filter */
+    unsigned cut;               /* bits that quantise drops */
     prg coins, dither;
     uint8_t *reply;     /* CSP */
     const uint8_t *got; /* AS */
     int64_t *w;
 } half;
 
-static void half_init(half *h, const uint8_t coins[NOISE_COINS], const uint8_t dither[PRG_SEED])
+/* Bits below the grid of the values; with a filter, digits are finer. */
+static unsigned cut_bits(const noise_params *p)
 {
+    if (noise_has_filter(p))
+        return NOISE_PLACE_BITS - p->k;
+    return p->shape->fraction ? p->g : p->t + p->g;
+}
+
+static sefl_status half_init(half *h, const noise_memory *memory, const uint8_t coins[NOISE_COINS],
+                             const uint8_t dither[PRG_SEED])
+{
+    h->cut = cut_bits(h->p);
+    h->memory = noise_has_filter(h->p) ? memory : NULL;
+    SEFL_NEED(!noise_has_filter(h->p) || (memory && memory->keep), SEFL_EINVAL,
+              "noise: a filter needs a memory");
+    for (unsigned j = 0; j < NOISE_LAGS; j++)
+        SEFL_NEED(!(h->p->lags >> j & 1) || memory->past[j], SEFL_EINVAL,
+                  "noise: the numbers of lag %u are missing", j + 1);
     prg_init(&h->coins, coins, h->p->shape->coins);
     prg_init(&h->dither, dither, "dither");
+    return SEFL_OK;
 }
 
 static void half_clear(half *h)
@@ -120,15 +170,29 @@ static void add_dither(const half *h, uint64_t *digit, size_t at, size_t n)
     sefl_wipe(j, sizeof j);
 }
 
-/* Quantises n <= GROUP digits, starting at coordinate `at`, a multiple of GROUP. */
-static void quantise(const half *h, uint64_t *digit, size_t at, size_t n)
+/* Quantises n <= GROUP digits, starting at coordinate `at`, a multiple of GROUP; e is the noise
+ * that this server adds. */
+static void quantise(const half *h, uint64_t *digit, const int64_t *e, size_t at, size_t n)
 {
-    const noise_shape *shape = h->p->shape;
+    const noise_params *p = h->p;
+    const noise_shape *shape = p->shape;
+    const int sign = h->w ? -1 : 1;
+    uint64_t y[GROUP];
     prg coins = h->coins;
     prg_at(&coins, 0, (uint64_t)at * shape->coin_bytes);
     if (shape->dither)
         add_dither(h, digit, at, n);
-    shape->quantise(digit, n, h->p, h->w ? -1 : 1, &coins);
+    if (h->memory) {
+        noise_filter_back(y, p->gamma, p->lags, h->memory, at, n);
+        noise_filter_place(digit, y, n, NOISE_PLACE_BITS - p->k - p->t - p->g, sign);
+        memcpy(y, digit, n * sizeof *y);
+    }
+    shape->quantise(digit, n, h->cut, sign, &coins);
+    if (h->memory) {
+        noise_filter_keep(h->memory->keep + at * NOISE_KEPT, e, digit, y, n, h->cut, sign,
+                          shape->mean2);
+        sefl_wipe(y, sizeof y);
+    }
     prg_clear(&coins);
 }
 
@@ -166,7 +230,7 @@ static sefl_status half_piece(void *ctx, unsigned lane, size_t begin, size_t end
     SEFL_TRY(h->add->get(h->add->ctx, e, begin, all));
     for (size_t i = 0; i < all; i += GROUP) {
         size_t n = all - i < GROUP ? all - i : GROUP;
-        quantise(h, digit + i, begin + i, n);
+        quantise(h, digit + i, e + i, begin + i, n);
         if (h->w)
             put_result(h, begin + i, digit + i, e + i, n);
         else
@@ -179,7 +243,8 @@ done:
 }
 
 sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_digits *masked,
-                             const noise_source *add, pool *threads, const sefl_rng *rng)
+                             const noise_source *add, const noise_memory *memory, pool *threads,
+                             const sefl_rng *rng)
 {
     sefl_status st = SEFL_OK;
     uint8_t coins[NOISE_COINS] = { 0 };
@@ -190,13 +255,15 @@ sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_
     SEFL_TRY(rng_fill(rng, coins, sizeof coins));
     if (p->shape->dither)
         SEFL_TRY(rng_fill(rng, reply + SEED_AT, PRG_SEED));
-    half_init(&h, coins, reply + SEED_AT);
+    SEFL_TRY(half_init(&h, memory, coins, reply + SEED_AT));
     SEFL_TRY(pool_run(threads, p->count, NOISE_PIECE, half_piece, &h, NULL));
 done:
     half_clear(&h);
     sefl_wipe(coins, sizeof coins);
     if (st != SEFL_OK && total > 0)
         sefl_wipe(reply, total);
+    if (st != SEFL_OK && h.memory)
+        sefl_wipe(h.memory->keep, p->count * NOISE_KEPT);
     return st;
 }
 
@@ -208,12 +275,14 @@ sefl_status noise_reply_check(const noise_params *p, sefl_span reply)
     head(want, p);
     const size_t known = p->shape->dither ? SEED_AT : NOISE_REPLY_HEAD; /* CSP chooses the seed */
     SEFL_NEED(reply.n == total && memcmp(reply.p, want, known) == 0, SEFL_EPROTO,
-              "the noise reply is for another task, round, attempt, size or slice of noise shares");
+              "the noise reply is for another task, round, attempt, size or slice of noise shares, "
+              "or uses the noise of other rounds");
     return SEFL_OK;
 }
 
 sefl_status noise_reply_finish(int64_t *w, const noise_params *p, sefl_span reply,
-                               const noise_digits *mask, const noise_source *add, pool *threads,
+                               const noise_digits *mask, const noise_source *add,
+                               const noise_memory *memory, pool *threads,
                                const uint8_t coins[NOISE_COINS])
 {
     sefl_status st = SEFL_OK;
@@ -222,11 +291,13 @@ sefl_status noise_reply_finish(int64_t *w, const noise_params *p, sefl_span repl
     SEFL_TRY(noise_reply_bytes(&total, p));
     SEFL_TRY(noise_reply_check(p, reply));
     h.got = reply.p + NOISE_REPLY_HEAD;
-    half_init(&h, coins, reply.p + SEED_AT);
+    SEFL_TRY(half_init(&h, memory, coins, reply.p + SEED_AT));
     SEFL_TRY(pool_run(threads, p->count, NOISE_PIECE, half_piece, &h, NULL));
 done:
     half_clear(&h);
     if (st != SEFL_OK && total > 0)
         sefl_wipe(w, p->count * sizeof *w);
+    if (st != SEFL_OK && h.memory)
+        sefl_wipe(h.memory->keep, p->count * NOISE_KEPT);
     return st;
 }

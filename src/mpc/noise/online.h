@@ -24,24 +24,31 @@
  *
  *     noise_params p = { .task = { ... }, .round = 12, .attempt = 1, .count = n, .k = 16, .t = 12,
  *                        .g = 16, .shape = &noise_joint, .slice = { ... } };  // on both sides
- *     CSP  noise_taken x = { shares, noise_value_bytes(&p) };
+ *     CSP  noise_taken x = { shares, noise_share_bytes(&p) };
  *          noise_source add = noise_taken_of(&x);
- *          SEFL_TRY(noise_reply_make(reply, &p, &masked, &add, pool, rng));
+ *          SEFL_TRY(noise_reply_make(reply, &p, &masked, &add, NULL, pool, rng));
  *          ...                                      // store reply and mark durably, then send
- *     AS   SEFL_TRY(noise_reply_finish(w, &p, reply, &mask, &add, pool, coins));
+ *     AS   SEFL_TRY(noise_reply_finish(w, &p, reply, &mask, &add, NULL, pool, coins));
+ *
+ * With a filter (p.gamma; noise/filter.h) a round takes back part of the noise of earlier rounds.
+ * Each server passes a noise_memory: the numbers that it kept in those rounds, and a place for the
+ * numbers of this round. Both use the same lags, p.lags. A filter changes no size on the wire; a
+ * share has 12 bits more.
  *
  * A shape, noise_joint or noise_own (shapes.c), contains everything that differs between the modes.
  * A new release mode that computes something else defines another shape.
  *
  * A reply consists of task 32; round, attempt, count u64 each; k, t, g, the shape's wire byte (0
- * joint, 1 own) u8 each; SHA-256 of the slice 32 (own: zeros); dither seed 32 (own: zeros); then
- * `count` values of noise_value_bytes each, little-endian.
+ * joint, 1 own; plus 16 times p.lags) u8 each; SHA-256 of the slice 32 (own: zeros); dither seed 32
+ * (own: zeros); then `count` values of noise_value_bytes each, little-endian.
  *
  * ONE REVEAL PER ROUND: the caller enforces it. CSP makes one reply per round and, if asked again,
  * sends the stored bytes; a slice's shares serve one reply. AS stores the seed of its coins with
- * the mask, so w is the same after a crash: noise_reply_finish depends only on its arguments.
+ * the mask, so w and what AS keeps are the same after a crash: noise_reply_finish depends only on
+ * its arguments.
  *
- * Secret: digits, shares, noise, coins, w; the reply until it is sent. Public: params, all sizes.
+ * Secret: digits, shares, noise, coins, w, memories; the reply until it is sent. Public: params,
+ * all sizes.
  * Constant time except for the caller's sources.   Threads: pure functions; they work on the pool
  * (NULL: this thread), and their result does not depend on its size. */
 #ifndef MPC_NOISE_ONLINE_H
@@ -53,6 +60,7 @@
 #include "base/span.h"
 #include "crypto/prg/prg.h"
 #include "mpc/circuits/sampler.h"
+#include "mpc/noise/filter.h"
 
 #include <stdbool.h>
 
@@ -68,21 +76,27 @@ typedef struct noise_params {
                                * k + t + g <= 62 */
     const noise_shape *shape; /* what the servers compute; must be set */
     uint8_t slice[32];        /* joint: shares_slice_hash of the shares that the reply uses */
+    /* The filter: round r takes back gamma[j] / 4096 of the noise of round r - 1 - j. All zero:
+     * there is none. At most 4096 together; k + t + g <= 52; only with a coarse shape. */
+    uint16_t gamma[NOISE_LAGS];
+    uint8_t lags; /* bit j: both servers have what they kept in round r - 1 - j, and use it */
 } noise_params;
 
 /* What the servers compute from their digits, and what a reply contains. The functions are constant
  * time and work on a group of n <= JUMP_GROUP coordinates (noise/quantise.h). */
 struct noise_shape {
-    uint8_t wire;      /* identifies the shape in a reply; unique */
+    uint8_t wire;      /* identifies the shape in a reply; unique, below 16 */
     bool fraction;     /* values have k + t bits and count fine steps; false: k bits, coarse */
     bool slice;        /* the reply names the slice of shares that it uses */
     bool dither;       /* CSP draws a seed for J, which both servers add to their digits */
+    unsigned mean2;    /* twice the mean of the servers' common noise (noise/filter.h) */
     const char *coins; /* label of a server's coins; unique */
     /* Bytes of coins per coordinate: `quantise` uses at most JUMP_GROUP times as many per group. */
     unsigned coin_bytes;
-    /* Quantises the digits, which already contain J, in place. sign is 1 at CSP and -1 at AS,
-     * which subtracts its quantised digits. */
-    void (*quantise)(uint64_t *digit, size_t n, const noise_params *p, int sign, prg *coins);
+    /* Quantises the digits, which already contain J, in place: drops `cut` bits. sign is 1 at CSP
+     * and -1 at AS, which subtracts its quantised digits. The caller reduces the result to the
+     * ring. */
+    void (*quantise)(uint64_t *digit, size_t n, unsigned cut, int sign, prg *coins);
     /* AS: computes w from CSP's values, AS's quantised digits and AS's noise e. up is 64 - the
      * bits of a value: a shift by `up` to the left and back makes a value of the ring signed. */
     void (*result)(int64_t *w, const uint64_t *got, const uint64_t *digit, const int64_t *e,
@@ -115,26 +129,32 @@ typedef struct noise_taken {
 
 noise_source noise_taken_of(noise_taken *t);
 
-/* Returns the size in bytes of a value in a reply, and of a share: enough for the bits of a value.
- * p->shape must be set. */
+/* True if the params have a filter. */
+bool noise_has_filter(const noise_params *p);
+
+/* Returns the size in bytes of a value in a reply, and of a share: enough for the bits of a value,
+ * which are 12 more for a share if there is a filter. p->shape must be set. */
 unsigned noise_value_bytes(const noise_params *p);
+unsigned noise_share_bytes(const noise_params *p);
 
 /* Computes the size of a reply. SEFL_EINVAL for params out of range or without a shape. The
- * functions below also check the params first; if they fail later, they zero reply or w. */
+ * functions below also check the params first; if they fail later, they zero reply or w, and
+ * memory->keep. */
 sefl_status noise_reply_bytes(size_t *bytes, const noise_params *p) SEFL_MUST_CHECK;
 
 /* CSP: makes the reply, once per round, after the last byte of the masked sum has arrived. Draws
- * the reply's coins and the dither. */
+ * the reply's coins and the dither. memory is NULL unless the params have a filter. */
 sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_digits *masked,
-                             const noise_source *add, pool *threads,
+                             const noise_source *add, const noise_memory *memory, pool *threads,
                              const sefl_rng *rng) SEFL_MUST_CHECK;
 
-/* AS: SEFL_EPROTO if the reply is for another task, round, attempt, slice, shape or size. */
+/* AS: SEFL_EPROTO if the reply is for another task, round, attempt, slice, shape, size or lags. */
 sefl_status noise_reply_check(const noise_params *p, sefl_span reply) SEFL_MUST_CHECK;
 
 /* AS: checks the reply and computes w from it. */
 sefl_status noise_reply_finish(int64_t *w, const noise_params *p, sefl_span reply,
-                               const noise_digits *mask, const noise_source *add, pool *threads,
+                               const noise_digits *mask, const noise_source *add,
+                               const noise_memory *memory, pool *threads,
                                const uint8_t coins[NOISE_COINS]) SEFL_MUST_CHECK;
 
 #endif

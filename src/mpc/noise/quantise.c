@@ -5,17 +5,16 @@
 
 #include <assert.h>
 
-void noise_quantise(uint32_t *out, const uint64_t *digit, size_t n, unsigned k, unsigned t,
-                    unsigned g, prg *coins)
+void noise_quantise(uint64_t *digit, size_t n, unsigned cut, prg *coins)
 {
     enum { GROUP = 512 };
-    uint64_t u[GROUP], low = ((uint64_t)1 << (t + g)) - 1, ring = ((uint64_t)1 << k) - 1;
-    assert(k <= 32 && k + t + g <= 62);
+    uint64_t u[GROUP], low = ((uint64_t)1 << cut) - 1;
+    assert(cut <= 62);
     for (size_t at = 0; at < n; at += GROUP) {
         size_t m = n - at < GROUP ? n - at : GROUP;
         prg_fill(coins, u, m * sizeof *u);
         for (size_t i = 0; i < m; i++)
-            out[at + i] = (uint32_t)((digit[at + i] + (load_u64(&u[i]) & low)) >> (t + g) & ring);
+            digit[at + i] = (digit[at + i] + (load_u64(&u[i]) & low)) >> cut;
     }
     sefl_wipe(u, sizeof u);
 }

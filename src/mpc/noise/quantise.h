@@ -1,7 +1,7 @@
 /* noise/quantise: quantises a server's digits with secret coins and draws rare jumps, which the
  * server adds to the result. docs/PRIVACY.md explains why both are needed.
  *
- *     digit y (k + t + g bits)   ->   ((y + U) >> (t + g)) mod 2^k,  U uniform on t + g bits
+ *     digit y   ->   (y + U) >> cut,  U uniform on `cut` bits
  *     jump Y = 0, except with probability 2^-18:  Y = G1 - G2,  G = number of five-bit draws before
  *     the first zero
  *
@@ -10,7 +10,7 @@
  * are all zero. So time and memory accesses do not depend on the positions of the jumps. These
  * limits change the distribution by less than 2^-90 per group and 2^-110 per coordinate.
  *
- * Secret: digits, coins, results. Public: n, k, t, g.   Constant time. */
+ * Secret: digits, coins, results. Public: n, cut.   Constant time. */
 #ifndef MPC_NOISE_QUANTISE_H
 #define MPC_NOISE_QUANTISE_H
 
@@ -18,9 +18,9 @@
 
 enum { JUMP_GROUP = 1024, JUMP_SLOTS = 8, JUMP_DRAWS = 2048, JUMP_RATE_BITS = 18 };
 
-/* Sets out[i] to the quantised digit[i], below 2^k. k <= 32, k + t + g <= 62. */
-void noise_quantise(uint32_t *out, const uint64_t *digit, size_t n, unsigned k, unsigned t,
-                    unsigned g, prg *coins);
+/* Quantises n digits below 2^63 in place, with 8 bytes of coins each; cut <= 62. A digit just below
+ * 2^b becomes 2^(b-cut) if it is rounded up: the caller reduces the result to its ring. */
+void noise_quantise(uint64_t *digit, size_t n, unsigned cut, prg *coins);
 
 /* Writes n <= JUMP_GROUP jumps. */
 void noise_jumps(int32_t *out, size_t n, prg *coins);

@@ -8,15 +8,13 @@ enum { GROUP = JUMP_GROUP };
 /* ---- joint ----------------------------------------------------------------------------------- */
 
 /* digit = SR(digit) + Y; AS subtracts Y'. */
-static void quantise_joint(uint64_t *digit, size_t n, const noise_params *p, int sign, prg *coins)
+static void quantise_joint(uint64_t *digit, size_t n, unsigned cut, int sign, prg *coins)
 {
-    uint32_t rounded[GROUP];
     int32_t jump[GROUP];
-    noise_quantise(rounded, digit, n, p->k, p->t, p->g, coins);
+    noise_quantise(digit, n, cut, coins);
     noise_jumps(jump, n, coins);
     for (size_t i = 0; i < n; i++)
-        digit[i] = rounded[i] + (uint64_t)(int64_t)(sign * jump[i]);
-    sefl_wipe(rounded, sizeof rounded);
+        digit[i] += (uint64_t)(int64_t)(sign * jump[i]);
     sefl_wipe(jump, sizeof jump);
 }
 
@@ -33,6 +31,7 @@ const noise_shape noise_joint = {
     .wire = 0,
     .slice = true,
     .dither = true,
+    .mean2 = 123,
     .coins = "noise joint",
     .coin_bytes = 8 + 4 + 2 * JUMP_SLOTS * JUMP_DRAWS / GROUP, /* U, a jump's coins and draws */
     .quantise = quantise_joint,
@@ -41,15 +40,11 @@ const noise_shape noise_joint = {
 
 /* ---- own ------------------------------------------------------------------------------------- */
 
-/* digit = (digit + U) >> g, U uniform on g bits. */
-static void quantise_own(uint64_t *digit, size_t n, const noise_params *p, int sign, prg *coins)
+/* digit = (digit + U) >> cut, U uniform on `cut` bits. */
+static void quantise_own(uint64_t *digit, size_t n, unsigned cut, int sign, prg *coins)
 {
-    uint64_t u[GROUP], low = ((uint64_t)1 << p->g) - 1;
     (void)sign;
-    prg_fill(coins, u, n * sizeof *u);
-    for (size_t i = 0; i < n; i++)
-        digit[i] = (digit[i] + (load_u64(&u[i]) & low)) >> p->g;
-    sefl_wipe(u, sizeof u);
+    noise_quantise(digit, n, cut, coins);
 }
 
 /* e, AS's noise, is not in the ring. */

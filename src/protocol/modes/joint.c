@@ -5,13 +5,13 @@
 
 static double deviation(const task *t)
 {
-    return DP_G44_SIGMA * t->ahe.pack.h;
+    return task_noise_gain(t) * DP_G44_SIGMA * t->ahe.pack.h;
 }
 
 static unsigned share_bytes(const task *t)
 {
     noise_params p = task_noise_params(t, 1, 1);
-    return noise_value_bytes(&p);
+    return noise_share_bytes(&p);
 }
 
 static sefl_status reply(uint8_t *out, const task *t, const mode_csp *in)

@@ -38,6 +38,7 @@
 struct task;
 struct dp_weight;
 struct noise_shape;
+struct noise_memory;
 
 /* CSP's inputs to a reply. */
 typedef struct mode_csp {
@@ -45,8 +46,10 @@ typedef struct mode_csp {
     const uint8_t *plain;  /* the masked sum: all plain units (ahe.h) */
     const uint8_t *slice;  /* name of the noise shares, 32 bytes */
     const uint8_t *shares; /* NULL unless the mode uses shares */
-    sefl_rng rng;          /* secret; fresh for this attempt */
-    pool *pool;            /* NULL: this thread; no result depends on it */
+    uint8_t lags;          /* the earlier rounds whose noise both servers use (noise_params) */
+    const struct noise_memory *memory; /* NULL unless the task has a filter */
+    sefl_rng rng;                      /* secret; fresh for this attempt */
+    pool *pool;                        /* NULL: this thread; no result depends on it */
 } mode_csp;
 
 /* AS's inputs to finish: what it stored for the attempt to which CSP replied. */
@@ -56,7 +59,9 @@ typedef struct mode_as {
     const uint8_t *coins; /* NOISE_COINS bytes */
     const uint8_t *slice;
     sefl_span shares; /* empty unless the mode uses shares */
-    pool *pool;       /* NULL: this thread; no result depends on it */
+    uint8_t lags;     /* as above */
+    const struct noise_memory *memory;
+    pool *pool; /* NULL: this thread; no result depends on it */
 } mode_as;
 
 typedef struct release_mode {
@@ -70,7 +75,9 @@ typedef struct release_mode {
     /* The size of the noise, for the checks of a release (sum/release_check.h) and for plans. */
     double norm_jumps;  /* added to the squared norm of the noise, in units of z D */
     double value_jumps; /* bound on the noise of one released value, in standard deviations */
-    double (*deviation)(const struct task *t); /* standard deviation of a value, in real units */
+    /* Standard deviation of a released value, in real units; with a filter, of a round that takes
+     * back all it can. */
+    double (*deviation)(const struct task *t);
 
     /* Fills the members of a task that only this mode uses; NULL: there are none. */
     sefl_status (*derive)(struct task *t);
@@ -103,6 +110,12 @@ struct dp_grid task_client_grid(const struct task *t);
  * weights are capped. */
 sefl_status task_quantise(int64_t *X, const struct task *t, const float *v,
                           const struct dp_weight *weight, const sefl_rng *coins) SEFL_MUST_CHECK;
+
+/* Return how much more noise a round has because it takes back noise of earlier rounds: the factor
+ * of the standard deviation, sqrt(1 + sum (gamma_j / 4096)^2), and of the largest value,
+ * 1 + sum gamma_j / 4096. Both are 1 without a filter. */
+double task_noise_gain(const struct task *t);
+double task_noise_gain_most(const struct task *t);
 
 /* Writes the real numbers that n released integers represent. */
 void task_values(double *out, const struct task *t, const int64_t *w, size_t n);

@@ -5,6 +5,7 @@
 #include "protocol/task.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #define DECLARE(NAME, name, text) extern const release_mode mode_##name;
@@ -72,6 +73,22 @@ sefl_status task_quantise(int64_t *X, const task *t, const float *v, const dp_we
         return dp_quantise(X, NULL, &g, v, task_trained(t), weight, coins);
     return dp_quantise_plain(X, &(dp_plain_grid){ g.clip, g.q, g.value_max }, v, task_trained(t),
                              weight, coins);
+}
+
+double task_noise_gain(const task *t)
+{
+    double squares = 1;
+    for (unsigned j = 0; j < t->filter.b; j++)
+        squares += pow((double)t->filter.gamma[j] / DP_FILTER_ONE, 2);
+    return sqrt(squares);
+}
+
+double task_noise_gain_most(const task *t)
+{
+    double sum = 1;
+    for (unsigned j = 0; j < t->filter.b; j++)
+        sum += (double)t->filter.gamma[j] / DP_FILTER_ONE;
+    return sum;
 }
 
 void task_values(double *out, const task *t, const int64_t *w, size_t n)

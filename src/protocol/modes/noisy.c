@@ -45,7 +45,8 @@ sefl_status noisy_reply(uint8_t *reply, const task *t, const mode_csp *in, const
     unit_digits d = { .p = &t->ahe, .plain = in->plain };
     noise_digits masked = { .get = get, .ctx = &d };
     memcpy(p.slice, in->slice, sizeof p.slice);
-    return noise_reply_make(reply, &p, &masked, add, in->pool, &in->rng);
+    p.lags = noise_has_filter(&p) ? in->lags : 0;
+    return noise_reply_make(reply, &p, &masked, add, in->memory, in->pool, &in->rng);
 }
 
 sefl_status noisy_finish(int64_t *w, const task *t, sefl_span reply, const mode_as *in,
@@ -55,5 +56,6 @@ sefl_status noisy_finish(int64_t *w, const task *t, sefl_span reply, const mode_
     unit_digits d = { .p = &t->ahe, .seed = in->seed };
     noise_digits mask = { .get = get, .ctx = &d };
     memcpy(p.slice, in->slice, sizeof p.slice);
-    return noise_reply_finish(w, &p, reply, &mask, add, in->pool, in->coins);
+    p.lags = noise_has_filter(&p) ? in->lags : 0;
+    return noise_reply_finish(w, &p, reply, &mask, add, in->memory, in->pool, in->coins);
 }

@@ -1,4 +1,9 @@
-/* Mode own: each server adds the exact discrete Gaussian of the task's grid with its own coins. */
+/* Mode own: each server adds the exact discrete Gaussian of the task's grid with its own coins.
+ *
+ * With a filter a server draws its fresh noise W_r on a finer grid, DP_FILTER_OWN_BITS bits below the
+ * coarse step, adds H = (-sum of gamma_j W_(r-j) + 2^11) >> 12 on that grid, rounds the sum to the
+ * nearest fine step and keeps W_r. Each server decides by itself which rounds it still has. */
+#include "protocol/modes/own.h"
 #include "base/ct.h"
 #include "crypto/prg/prg.h"
 #include "privacy/mechanism/dgauss.h"
@@ -10,12 +15,45 @@
 typedef struct own_noise {
     dgauss law;
     prg coins;
+    own_filter filter;
 } own_noise;
 
-static sefl_status own_init(own_noise *o, const task *t, const uint8_t seed[PRG_SEED])
+sefl_status own_filter_init(own_filter *f, dgauss *law, const task *t, unsigned lags,
+                            const noise_memory *memory)
+{
+    *f = (own_filter){ 0 };
+    SEFL_PASS(dgauss_for_grid(law, &t->grid));
+    if (t->filter.b == 0)
+        return SEFL_OK;
+    SEFL_NEED(memory && memory->keep, SEFL_EINVAL, "a filter needs a memory");
+    *f = (own_filter){
+        .gamma = t->filter.gamma, .memory = memory, .lags = lags, .bits = t->filter_bits - t->grid.t
+    };
+    return dgauss_init(law, law->num << 2 * f->bits, law->den);
+}
+
+void own_filter_apply(const own_filter *f, int64_t *e, size_t first, size_t n)
+{
+    enum { SOME = 512 };
+    uint64_t h[SOME];
+    for (size_t at = 0; f->memory && at < n; at += SOME) {
+        const size_t m = n - at < SOME ? n - at : SOME;
+        noise_filter_back(h, f->gamma, f->lags, f->memory, first + at, m);
+        for (size_t i = 0; i < m; i++) {
+            store_u64(f->memory->keep + (first + at + i) * NOISE_KEPT, (uint64_t)e[at + i]);
+            /* H modulo 2^52, as a signed number */
+            const int64_t back = (int64_t)(h[i] << NOISE_GAMMA_BITS) >> NOISE_GAMMA_BITS;
+            e[at + i] = (e[at + i] + back + ((int64_t)1 << (f->bits - 1))) >> f->bits;
+        }
+    }
+    sefl_wipe(h, sizeof h);
+}
+
+static sefl_status own_init(own_noise *o, const task *t, unsigned lags, const noise_memory *memory,
+                            const uint8_t seed[PRG_SEED])
 {
     prg_init(&o->coins, seed, "own noise");
-    return dgauss_for_grid(&o->law, &t->grid);
+    return own_filter_init(&o->filter, &o->law, t, lags, memory);
 }
 
 static sefl_status draw(void *ctx, int64_t *e, size_t first, size_t n)
@@ -25,6 +63,8 @@ static sefl_status draw(void *ctx, int64_t *e, size_t first, size_t n)
     prg_at(&coins, first / NOISE_PIECE, 0);
     sefl_rng rng = prg_rng(&coins);
     sefl_status st = dgauss_fill_vartime(&o->law, e, n, &rng);
+    if (st == SEFL_OK)
+        own_filter_apply(&o->filter, e, first, n);
     prg_clear(&coins);
     return st;
 }
@@ -40,7 +80,7 @@ static sefl_status derive(task *t)
 
 static double deviation(const task *t)
 {
-    return sqrt(2) * t->sigma_steps * t->grid.q;
+    return task_noise_gain(t) * sqrt(2) * t->sigma_steps * t->grid.q;
 }
 
 static sefl_status reply(uint8_t *out, const task *t, const mode_csp *in)
@@ -50,7 +90,7 @@ static sefl_status reply(uint8_t *out, const task *t, const mode_csp *in)
     own_noise o = { 0 };
     noise_source add = { .get = draw, .ctx = &o };
     SEFL_TRY(rng_fill(&in->rng, seed, sizeof seed));
-    SEFL_TRY(own_init(&o, t, seed));
+    SEFL_TRY(own_init(&o, t, in->lags, in->memory, seed));
     SEFL_TRY(noisy_reply(out, t, in, &add));
 done:
     prg_clear(&o.coins);
@@ -63,7 +103,7 @@ static sefl_status finish(int64_t *w, const task *t, sefl_span in_reply, const m
     sefl_status st = SEFL_OK;
     own_noise o = { 0 };
     noise_source add = { .get = draw, .ctx = &o };
-    SEFL_TRY(own_init(&o, t, in->coins));
+    SEFL_TRY(own_init(&o, t, in->lags, in->memory, in->coins));
     SEFL_TRY(noisy_finish(w, t, in_reply, in, &add));
 done:
     prg_clear(&o.coins);

@@ -3,6 +3,7 @@
 #include "roles/client/inside.h"
 #include "roles/client/proof.h"
 
+#include "base/ct.h"
 #include "base/file.h"
 
 #include <inttypes.h>
@@ -91,11 +92,13 @@ static sefl_status look_for_another_task(client *c, bool *same, bool *new_task)
 
 /* ---- news ------------------------------------------------------------------------------------ */
 
-/* Draws this client's sampling coin, once per round, and stores it. */
+/* Draws this client's sampling coin and the seed of the draw of its records, once per round, and
+ * stores them. */
 static sefl_status draw(client *c, uint64_t round, bool *drawn)
 {
     const client_mark *mark = client_store_mark(c->store);
-    uint8_t coin[8];
+    const bool records = c->t.record_rate < 1;
+    uint8_t coin[8], seed[RECORD_DRAW_SEED];
     sefl_rng rng;
     *drawn = true;
     if (mark->round == round) {
@@ -107,17 +110,24 @@ static sefl_status draw(client *c, uint64_t round, bool *drawn)
         SEFL_PASS(rng_fill(&rng, coin, sizeof coin));
         *drawn = load_u64(coin) < (uint64_t)(c->t.rate * 18446744073709551616.0);
     }
-    return client_store_draw(c->store, round, *drawn);
+    if (records) {
+        SEFL_PASS(coins_for(&c->coins, &rng, "records", round, 0));
+        SEFL_PASS(rng_fill(&rng, seed, sizeof seed));
+    }
+    sefl_status st = client_store_draw(c->store, round, *drawn, records ? seed : NULL);
+    sefl_wipe(seed, sizeof seed);
+    return st;
 }
 
 /* Chooses a moment in the third quarter of the time left, with the same distribution for all
- * clients. */
+ * clients, if the time of an upload could reveal a secret draw: training takes longer for a client
+ * that was drawn, and with more records. */
 static sefl_status choose_moment(client *c, uint64_t round, uint64_t left_ms)
 {
     uint64_t part = 0;
     c->upload_at_ms = 0;
     c->moment_round = round;
-    if (c->t.sampling == TASK_HIDDEN) {
+    if (c->t.secret_draw) {
         if (left_ms >= 4)
             SEFL_PASS(rng_below(&c->jitter, &part, left_ms / 4));
         c->upload_at_ms = client_now(c) + left_ms / 2 + part;
@@ -323,6 +333,7 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
                        .model = client_store_path(c->store, CLIENT_MODEL),
                        .words = c->t.external ? NULL : client_store_path(c->store, CLIENT_VOCAB),
                        .left_ms = c->deadline_ms > now ? c->deadline_ms - now : 0,
+                       .draw = c->t.record_rate < 1 ? client_store_mark(c->store)->seed : NULL,
                        .body = client_store_path(c->store, CLIENT_BODY),
                        .progress = &p };
     if (file_exists(job.body)) /* complete; only the sync of its name failed */
@@ -356,7 +367,7 @@ static sefl_status wait_for_moment(client *c)
     if (c->upload_at_ms == 0)
         return SEFL_OK;
     if (now > c->upload_at_ms) {
-        log_warn(c->o.log, "the upload is late: its time may reveal that this client trained",
+        log_warn(c->o.log, "the upload is late: its time may reveal how much this client trained",
                  lf_u64("late_ms", now - c->upload_at_ms));
     } else {
         client_show_doing(c, "waiting for the time to upload");
@@ -366,16 +377,15 @@ static sefl_status wait_for_moment(client *c)
     return client_stopped(c) ? sefl_fail(SEFL_ECANCELLED, "stopped") : SEFL_OK;
 }
 
-/* Hidden sampling, after a restart with a finished body of which no byte has left: a client that
- * was drawn might still be training, and would ask for news first. So we do the same and choose a
- * moment as it would; an immediate upload, or one to a closed round, would reveal that there was
- * nothing to train. *go: upload now. */
+/* A secret draw, after a restart with a finished body of which no byte has left: a client that was
+ * drawn (or drew more records) might still be training, and would ask for news first. So we do the
+ * same and choose a moment as it would; an immediate upload, or one to a closed round, would reveal
+ * that there was less to train. *go: upload now. */
 static sefl_status like_everybody(client *c, uint64_t round, bool *go)
 {
     round_news n;
     *go = true;
-    if (c->t.sampling != TASK_HIDDEN || c->moment_round == round ||
-        ledger_has(c->book, c->t.id, round))
+    if (!c->t.secret_draw || c->moment_round == round || ledger_has(c->book, c->t.id, round))
         return SEFL_OK;
     SEFL_PASS(ask_news(c, &n, round - 1, go));
     if (!*go)

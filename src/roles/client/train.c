@@ -5,6 +5,7 @@
 #include "model/train.h"
 #include "privacy/mechanism/quantise.h"
 #include "protocol/modes/mode.h"
+#include "roles/client/record_draw.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -94,7 +95,6 @@ typedef struct records {
     float *v;
     const sefl_rng *coins;
     size_t zeroed;
-    uint64_t done, total;
 } records;
 
 /* Computes v = -lr * g, with g limited to gradient_clip; false, and zeros, if that is not
@@ -132,47 +132,36 @@ static sefl_status on_record(void *ctx, size_t record, const nn_real *grad, cons
         r->zeroed++; /* quantised like the others: it uses its coins */
     layout_select(&t->layout, r->v, r->v);
     SEFL_PASS(task_quantise(r->one, t, r->v, NULL, r->coins));
-    SEFL_PASS(dp_add_record(r->X, r->one, t->values, t->ahe.pack.value_max));
-    return tick(r->c, ++r->done, r->total);
+    return dp_add_record(r->X, r->one, t->values, t->ahe.pack.value_max);
 }
 
-/* Trains on records [from, from + n) of the text, n > 0. */
-static sefl_status some_records(records *r, size_t from, size_t n, uint64_t step)
+/* Trains on one record. Its dropout mask depends on its place among the candidates, not on which
+ * others are drawn. */
+static sefl_status one_record(records *r, size_t record, size_t place)
 {
-    sefl_status st = SEFL_OK;
     const client_train *c = r->c;
     const corpus *text = c->text;
-    size_t *border = NULL;
-    train_records_args args = { .dropout = c->task->dropout,
-                                .seed = client_dropout_seed(c->task, c->round, c->client),
-                                .step = step };
-    SEFL_TRY(sefl_new(&border, n + 1, sizeof *border));
-    for (size_t i = 0; i <= n; i++)
-        border[i] = text->line[text->doc[from + i]];
-    SEFL_TRY(train_records(c->m, text->token, border, n, c->eos, &args, on_record, r));
-done:
-    sefl_free(border);
-    return st;
-}
-
-size_t client_train_record_count(const task *t, const corpus *text)
-{
-    return text->docs < t->records_max ? text->docs : t->records_max;
+    const size_t border[2] = { text->line[text->doc[record]], text->line[text->doc[record + 1]] };
+    const train_records_args args = { .dropout = c->task->dropout,
+                                      .seed = client_dropout_seed(c->task, c->round, c->client),
+                                      .step = place };
+    return train_records(c->m, text->token, border, 1, c->eos, &args, on_record, r);
 }
 
 sefl_status client_train_records(const client_train *c, int64_t *X, size_t *zeroed,
                                  int64_t *scratch, float *v, const sefl_rng *coins)
 {
     sefl_status st = SEFL_OK;
-    size_t docs = c->text->docs, n = client_train_record_count(c->task, c->text);
-    unsigned __int128 passed = (unsigned __int128)(c->round - 1) * n;
-    size_t from = n < docs ? (size_t)(passed % docs) : 0;
-    size_t first = docs - from < n ? docs - from : n;
-    records r = { .c = c, .X = X, .one = scratch, .v = v, .coins = coins, .total = n };
-    SEFL_TRY(some_records(&r, from, first, 0));
-    if (first < n)
-        SEFL_TRY(some_records(&r, 0, n - first, first));
+    record_draw d = { 0 };
+    records r = { .c = c, .X = X, .one = scratch, .v = v, .coins = coins };
+    SEFL_TRY(record_draw_make(&d, c->task, c->round, c->text->docs, c->draw));
+    for (size_t i = 0; i < d.n; i++) {
+        if (record_draw_has(&d, i))
+            SEFL_TRY(one_record(&r, record_draw_at(&d, i), i));
+        SEFL_TRY(tick(c, i + 1, d.n));
+    }
 done:
+    record_draw_clear(&d);
     *zeroed = r.zeroed;
     return st;
 }

@@ -53,6 +53,7 @@ typedef struct trainer_round {
     const uint8_t *client;         /* 32 bytes: fingerprint of the client's certificate */
     const char *words;             /* path of the task's word list; NULL: the task has none */
     uint64_t left_ms;              /* time until the round's deadline */
+    const uint8_t *draw;           /* the seed of the round's draw of records; NULL: none */
     const sefl_progress *progress; /* call it at least once a second: it ends training in time */
 } trainer_round;
 

@@ -125,6 +125,7 @@ static sefl_status train(work *w)
                         .client = u->c.client,
                         .words = w->job->words,
                         .left_ms = w->job->left_ms,
+                        .draw = w->job->draw,
                         .progress = &progress };
     uint64_t weight = t->weight_cap;
     if (t->unit == TASK_UNIT_RECORD) {

@@ -58,6 +58,7 @@ typedef struct client_job {
     const char *model;             /* file that the round starts from */
     const char *words;             /* the task's word list, for the trainer; NULL: none */
     uint64_t left_ms;              /* time until the deadline, for the trainer */
+    const uint8_t *draw;           /* record_rate below 1: the round's seed (record_draw.h) */
     const char *body;              /* file to create */
     const sefl_progress *progress; /* training steps, then units; may stop the job */
 } client_job;

@@ -92,10 +92,11 @@ sefl_status upload_key_put(journal *j, const uint8_t client[32], uint64_t serial
     sefl_status st = SEFL_OK;
     bool again;
     uint8_t fact[FACT];
-    SEFL_PASS(check(j, client, serial, key, &again, fact));
+    SEFL_PASS(check(j, client, serial, key, &again, fact)); /* mostly it is the one we have */
     if (again)
         return SEFL_OK;
     SEFL_PASS(journal_begin(j));
+    SEFL_TRY(check(j, client, serial, key, &again, fact)); /* no other process writes now */
     SEFL_TRY(put(j, "upload", key, span_of(client, 32)));
     SEFL_TRY(put(j, "voucher", client, span_of(fact, sizeof fact)));
     SEFL_TRY(journal_commit(j));

@@ -1,17 +1,27 @@
-/* inside: declarations shared by journal.c (the database) and files.c (all other files).
+/* inside: declarations shared by journal.c (the database) and the files of a round: files.c (the
+ * interface), folder_files.c (in a folder) and db_files.c (in a shared database).
  *
  * A thread takes `rows` (recursive, held during a transaction) before `files`, never after it. No
- * code in files.c takes `rows`, so writing a large secret does not delay a receipt. */
+ * code of the files takes `rows`, so writing a large secret does not delay a receipt: in a shared
+ * store files have a connection of their own. */
 #ifndef STORE_JOURNAL_INSIDE_H
 #define STORE_JOURNAL_INSIDE_H
 
-#include "store/journal/db.h"
+#include "store/db/db.h"
 #include "store/journal/journal.h"
+#include "store/journal/lease.h"
 
+#include <limits.h>
 #include <pthread.h>
+
+typedef struct round_files round_files;
 
 struct journal {
     db *d;
+    db *big; /* shared store: the connection for files, under `files`; else NULL */
+    const round_files *f;
+    uint8_t root[32]; /* shared store */
+    lease guard;      /* every write checks it; its name is empty: none */
     char *folder;
     int lock;         /* descriptor of folder/lock */
     uint8_t task[32]; /* constant while the journal is open, like `number` */
@@ -21,7 +31,27 @@ struct journal {
     pthread_mutex_t rows, files;
 };
 
+typedef sefl_status kem_keep_fn(void *ctx, uint64_t round, bool *yes);
+
+/* Where the files of a round are. Names are checked, and `files` is locked. */
+struct round_files {
+    /* Makes the round file key if `rng` is not NULL and there is none. */
+    sefl_status (*key)(journal *j, uint64_t round, uint8_t key[32], const sefl_rng *rng);
+    sefl_status (*put)(journal *j, uint64_t round, const char *name, sefl_span bytes);
+    sefl_status (*get)(journal *j, uint64_t round, const char *name, sefl_buf *out);
+    sefl_status (*wipe)(journal *j, uint64_t round);
+    sefl_status (*kem_put)(journal *j, uint64_t round, const uint8_t *bytes); /* NULL: wipes */
+    sefl_status (*kem_get)(journal *j, uint64_t round, uint8_t bytes[JOURNAL_KEM]);
+    sefl_status (*kem_sweep)(journal *j, kem_keep_fn *keep, void *ctx); /* locks itself */
+};
+extern const round_files folder_files, db_files;
+
 /* Completes wipes, deletes unfinished files. SEFL_ESTATE if a folder has a task above `tasks`. */
 sefl_status files_settle(journal *j, uint64_t tasks) SEFL_MUST_CHECK;
+/* Makes folder/task-T/round-N, and deletes it (of a round without a key in the folder). */
+sefl_status folder_make_round(const journal *j, char out[PATH_MAX], uint64_t round) SEFL_MUST_CHECK;
+sefl_status folder_wipe_round(journal *j, uint64_t round) SEFL_MUST_CHECK;
+/* Takes part in the transaction of d: fails as lease_check does; without a guard does nothing. */
+sefl_status guard_check(const journal *j, db *d) SEFL_MUST_CHECK;
 
 #endif

@@ -1,8 +1,12 @@
 #include "store/journal/journal.h"
 
 #include "base/alloc.h"
+#include "base/ct.h"
 #include "base/file.h"
 #include "store/journal/inside.h"
+#ifdef SEFL_PG
+#include "store/pg/pg.h"
+#endif
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +17,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { FACT_MAX = 1 << 23, FACT_NAME_MAX = 255 };
+enum { FACT_MAX = 1 << 23, FACT_NAME_MAX = 255, PAGE = 4096 };
 enum { GOES_ON = 0, SKIPPED = 1, SKIPPED_CHARGED = 2 }; /* column round.skipped */
 
 /* A version's SQL is never changed once it has been used: a change is another step. */
@@ -40,8 +44,39 @@ static const char *const steps[] = {
     "ALTER TABLE body DROP COLUMN receipt;",
     /* an update has one name, its hash */
     "DROP INDEX body_by_content; ALTER TABLE body DROP COLUMN content;",
+    "CREATE TABLE lease(name TEXT PRIMARY KEY, holder TEXT NOT NULL, fence INTEGER NOT NULL,"
+    " expires_ms INTEGER NOT NULL);",
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
+
+#ifdef SEFL_PG
+/* The same tables in PostgreSQL, and those of db_files.c. Files are stored as they are: ciphertext
+ * cannot be compressed. */
+static const char *const pg_steps[] = {
+    "CREATE TABLE task(number BIGINT PRIMARY KEY, id BYTEA NOT NULL UNIQUE);"
+    "CREATE TABLE round(task BIGINT NOT NULL, round BIGINT NOT NULL,"
+    " state BIGINT NOT NULL, attempt BIGINT NOT NULL, opened_ms BIGINT NOT NULL,"
+    " deadline_ms BIGINT NOT NULL, closed_ms BIGINT NOT NULL, clients BIGINT NOT NULL,"
+    " extensions BIGINT NOT NULL, skipped BIGINT NOT NULL, set_hash BYTEA, model BYTEA,"
+    " PRIMARY KEY(task, round));"
+    "CREATE TABLE fact(task BIGINT NOT NULL, round BIGINT NOT NULL, name TEXT NOT NULL,"
+    " value BYTEA NOT NULL, PRIMARY KEY(task, round, name));"
+    "CREATE TABLE lasting(name TEXT PRIMARY KEY, value BYTEA NOT NULL);"
+    "CREATE TABLE body(task BIGINT NOT NULL, round BIGINT NOT NULL, client BYTEA NOT NULL,"
+    " name TEXT NOT NULL, hash BYTEA NOT NULL, bytes BIGINT NOT NULL, when_ms BIGINT NOT NULL,"
+    " PRIMARY KEY(task, round, client));"
+    "CREATE INDEX body_of_client ON body(task, client);"
+    "CREATE INDEX body_by_hash ON body(task, hash);"
+    "CREATE TABLE lease(name TEXT PRIMARY KEY, holder TEXT NOT NULL, fence BIGINT NOT NULL,"
+    " expires_ms BIGINT NOT NULL);"
+    "CREATE TABLE round_key(task BIGINT NOT NULL, round BIGINT NOT NULL, kind BIGINT NOT NULL,"
+    " bytes BYTEA NOT NULL, PRIMARY KEY(task, round, kind));"
+    "CREATE TABLE file(task BIGINT NOT NULL, round BIGINT NOT NULL, name TEXT NOT NULL,"
+    " piece BIGINT NOT NULL, bytes BYTEA NOT NULL, PRIMARY KEY(task, round, name, piece));"
+    "ALTER TABLE file ALTER COLUMN bytes SET STORAGE EXTERNAL;",
+};
+enum { PG_STEPS = sizeof pg_steps / sizeof pg_steps[0] };
+#endif
 
 /* ---- rows ---------------------------------------------------------------------------------- */
 
@@ -55,13 +90,29 @@ static sefl_status take_fixed(const db_row *row, int col, void *out, size_t n)
     return SEFL_OK;
 }
 
+/* Runs one statement; a write outside a transaction checks the guard in one of its own. */
+static sefl_status guarded(journal *j, db_row_fn *fn, void *ctx, const char *sql,
+                           const db_value *args)
+{
+    if (j->in_transaction || !j->guard.name[0] || strncmp(sql, "SELECT", 6) == 0)
+        return db_each_args(j->d, sql, args, fn, ctx);
+    SEFL_PASS(db_begin_shared(j->d));
+    sefl_status st = guard_check(j, j->d);
+    if (st == SEFL_OK)
+        st = db_each_args(j->d, sql, args, fn, ctx);
+    if (st == SEFL_OK)
+        return db_commit(j->d);
+    db_rollback(j->d);
+    return st;
+}
+
 /* Runs one statement of round `round` under the lock. `fn` takes each row, NULL: there are none. */
 static sefl_status rows_args(journal *j, uint64_t round, db_row_fn *fn, void *ctx, const char *sql,
                              const db_value *args)
 {
     SEFL_NEED(round <= INT64_MAX, SEFL_ERANGE, "round %" PRIu64 " is too high", round);
     pthread_mutex_lock(&j->rows);
-    sefl_status st = db_each_args(j->d, sql, args, fn, ctx);
+    sefl_status st = guarded(j, fn, ctx, sql, args);
     pthread_mutex_unlock(&j->rows);
     return st;
 }
@@ -100,41 +151,117 @@ static sefl_status make_locks(journal *j)
     return SEFL_OK;
 }
 
-/* Returns this task's number, new for a new task. The row is durable before the folder exists. */
+static sefl_status number_of(journal *j, const uint8_t task[32], uint64_t *tasks, uint64_t *number)
+{
+    *tasks = *number = 0;
+    SEFL_PASS(db_each(j->d, db_take_u64, tasks, "SELECT coalesce(max(number), 0) FROM task"));
+    return task ? db_each(j->d, db_take_u64, number, "SELECT number FROM task WHERE id = ?",
+                          db_blob(span_of(task, 32)))
+                : SEFL_OK;
+}
+
+/* Gives a new task its number. Another process may be doing the same. */
+static sefl_status add_task(journal *j, const uint8_t task[32], uint64_t *number)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t tasks;
+    SEFL_TRY(db_begin(j->d));
+    SEFL_TRY(number_of(j, task, &tasks, number));
+    if (*number == 0) {
+        *number = tasks + 1;
+        SEFL_TRY(db_run(j->d, "INSERT INTO task VALUES(?, ?)", db_u64(*number),
+                        db_blob(span_of(task, 32))));
+    }
+    SEFL_TRY(db_commit(j->d));
+done:
+    if (st != SEFL_OK)
+        db_rollback(j->d);
+    return st;
+}
+
+/* Sets this task's number, new for a new task. The row is durable before the folder exists. */
 static sefl_status enter_task(journal *j, const uint8_t task[32])
 {
-    uint64_t tasks = 0, number = 0;
-    SEFL_PASS(db_each(j->d, db_take_u64, &tasks, "SELECT ifnull(max(number), 0) FROM task"));
-    SEFL_PASS(files_settle(j, tasks));
+    uint64_t tasks, number;
+    SEFL_PASS(number_of(j, task, &tasks, &number));
+    sefl_status st = files_settle(j, tasks);
+    if (st == SEFL_ESTATE && j->big) { /* or another process has just begun a task */
+        SEFL_PASS(number_of(j, task, &tasks, &number));
+        st = files_settle(j, tasks);
+    }
+    SEFL_PASS(st);
     j->number = 0; /* no task has it */
     if (!task)
         return SEFL_OK;
-    db_value id = db_blob(span_of(task, 32));
-    SEFL_PASS(db_each(j->d, db_take_u64, &number, "SELECT number FROM task WHERE id = ?", id));
-    if (number == 0) {
-        number = tasks + 1;
-        SEFL_PASS(db_run(j->d, "INSERT INTO task VALUES(?, ?)", db_u64(number), id));
-    }
+    if (number == 0)
+        SEFL_PASS(add_task(j, task, &number));
     j->number = number;
     memcpy(j->task, task, 32);
     return SEFL_OK;
 }
 
+bool journal_is_url(const char *text)
+{
+    return strstr(text, "://") != NULL;
+}
+
+#ifdef SEFL_PG
+sefl_status journal_check_store(const char *url)
+{
+    return pg_check_url(url);
+}
+
+static sefl_status open_shared(journal *j, const journal_place *at, const char *role)
+{
+    SEFL_NEED(at->root != NULL, SEFL_EINVAL, "a shared store needs its root");
+    memcpy(j->root, at->root, sizeof j->root);
+    j->f = &db_files;
+    SEFL_PASS(db_open(&j->d, &db_pg, at->store, role, pg_steps, PG_STEPS));
+    return db_open(&j->big, &db_pg, at->store, role, pg_steps, PG_STEPS);
+}
+#else
+sefl_status journal_check_store(const char *url)
+{
+    (void)url;
+    return sefl_fail(SEFL_EUNSUPPORTED,
+                     "store: this build has no PostgreSQL: build with -DSEFL_PG=ON, or leave the "
+                     "setting out to keep the store in the state folder");
+}
+
+static sefl_status open_shared(journal *j, const journal_place *at, const char *role)
+{
+    (void)j, (void)role;
+    return journal_check_store(at->store);
+}
+#endif
+
+static sefl_status open_alone(journal *j, const char *role)
+{
+    char path[PATH_MAX];
+    j->f = &folder_files;
+    SEFL_PASS(lock_folder(j));
+    SEFL_PASS(file_path(path, "%s/journal.db", j->folder));
+    SEFL_PASS(db_open(&j->d, &db_sqlite, path, role, steps, STEPS));
+    return file_sync_folder(j->folder); /* the database's name */
+}
+
+sefl_status journal_open_at(journal **out, const journal_place *at, const char *role,
+                            const uint8_t task[32])
+{
+    SEFL_MAKE(journal, j, out);
+    j->lock = -1;
+    SEFL_TRY(make_locks(j));
+    SEFL_TRY(sefl_strdup(&j->folder, at->folder));
+    SEFL_TRY(file_make_folder(at->folder, 0700));
+    SEFL_TRY(at->store ? open_shared(j, at, role) : open_alone(j, role));
+    SEFL_TRY(enter_task(j, task));
+    SEFL_HAND_OVER(out, j, journal_close);
+}
+
 sefl_status journal_open(journal **out, const char *folder, const char *role,
                          const uint8_t task[32])
 {
-    SEFL_MAKE(journal, j, out);
-    char path[PATH_MAX];
-    j->lock = -1;
-    SEFL_TRY(make_locks(j));
-    SEFL_TRY(sefl_strdup(&j->folder, folder));
-    SEFL_TRY(file_make_folder(folder, 0700));
-    SEFL_TRY(lock_folder(j));
-    SEFL_TRY(file_path(path, "%s/journal.db", folder));
-    SEFL_TRY(db_open(&j->d, path, role, steps, STEPS));
-    SEFL_TRY(file_sync_folder(folder)); /* the database's name */
-    SEFL_TRY(enter_task(j, task));
-    SEFL_HAND_OVER(out, j, journal_close);
+    return journal_open_at(out, &(journal_place){ .folder = folder }, role, task);
 }
 
 void journal_close(journal *j)
@@ -144,6 +271,8 @@ void journal_close(journal *j)
     if (j->d)
         journal_rollback(j);
     db_close(j->d);
+    db_close(j->big);
+    sefl_wipe(j->root, sizeof j->root);
     if (j->lock >= 0)
         close(j->lock);
     if (j->has_rows)
@@ -159,19 +288,44 @@ const char *journal_folder(const journal *j)
     return j->folder;
 }
 
+const char *journal_place_name(const journal *j)
+{
+    return j->big ? db_place(j->d) : j->folder;
+}
+
+bool journal_is_shared(const journal *j)
+{
+    return j->big != NULL;
+}
+
 /* ---- transactions -------------------------------------------------------------------------- */
 
-sefl_status journal_begin(journal *j)
+static sefl_status begin(journal *j, bool alone)
 {
     sefl_status st = SEFL_OK;
     pthread_mutex_lock(&j->rows);
     SEFL_CHECK(!j->in_transaction, SEFL_ESTATE, "journal: a transaction inside a transaction");
-    SEFL_TRY(db_begin(j->d));
+    SEFL_TRY(alone ? db_begin(j->d) : db_begin_shared(j->d));
+    st = guard_check(j, j->d);
+    if (st != SEFL_OK) {
+        db_rollback(j->d);
+        goto done;
+    }
     j->in_transaction = true;
     return SEFL_OK; /* keeps the lock */
 done:
     pthread_mutex_unlock(&j->rows);
     return st;
+}
+
+sefl_status journal_begin(journal *j)
+{
+    return begin(j, true);
+}
+
+sefl_status journal_begin_shared(journal *j)
+{
+    return begin(j, false);
 }
 
 sefl_status journal_commit(journal *j)
@@ -205,10 +359,15 @@ sefl_status journal_round_put(journal *j, const journal_round *r)
     const db_value none = { .type = DB_NULL };
     const uint64_t skipped = !r->skipped ? GOES_ON : r->charged ? SKIPPED_CHARGED : SKIPPED;
     return rows(j, r->round, NULL, NULL,
-                "INSERT OR REPLACE INTO round VALUES(?,?,?,?,?,?,?,?,?,?,?,?)", db_u64(j->number),
-                db_u64(r->round), db_u64(r->state), db_u64(r->attempt), db_u64(r->opened_ms),
-                db_u64(r->deadline_ms), db_u64(r->closed_ms), db_u64(r->clients),
-                db_u64(r->extensions), db_u64(skipped),
+                "INSERT INTO round VALUES(?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(task, round) DO "
+                "UPDATE SET state = excluded.state, attempt = excluded.attempt, "
+                "opened_ms = excluded.opened_ms, deadline_ms = excluded.deadline_ms, "
+                "closed_ms = excluded.closed_ms, clients = excluded.clients, "
+                "extensions = excluded.extensions, skipped = excluded.skipped, "
+                "set_hash = excluded.set_hash, model = excluded.model",
+                db_u64(j->number), db_u64(r->round), db_u64(r->state), db_u64(r->attempt),
+                db_u64(r->opened_ms), db_u64(r->deadline_ms), db_u64(r->closed_ms),
+                db_u64(r->clients), db_u64(r->extensions), db_u64(skipped),
                 r->has_set ? db_blob(span_of(r->set, sizeof r->set)) : none,
                 r->has_model ? db_blob(span_of(r->model, sizeof r->model)) : none);
 }
@@ -257,6 +416,16 @@ sefl_status journal_round_get(journal *j, uint64_t round, journal_round *out)
     return SEFL_OK;
 }
 
+sefl_status journal_round_lock(journal *j, uint64_t round, journal_round *out)
+{
+    round_found f = { 0 };
+    SEFL_PASS(rows(j, round, take_round, &f, SELECT_ROUND "AND round = ? FOR SHARE",
+                   db_u64(j->number), db_u64(round)));
+    SEFL_NEED(f.found, SEFL_ENOTFOUND, "the journal has no round %" PRIu64, round);
+    *out = f.r;
+    return SEFL_OK;
+}
+
 sefl_status journal_round_last(journal *j, journal_round *out)
 {
     round_found f = { 0 };
@@ -270,7 +439,7 @@ sefl_status journal_round_last(journal *j, journal_round *out)
 sefl_status journal_round_highest(journal *j, unsigned state, uint64_t *out)
 {
     return rows(j, 0, db_take_u64, out,
-                "SELECT ifnull(max(round), 0) FROM round WHERE task = ? AND state = ?",
+                "SELECT coalesce(max(round), 0) FROM round WHERE task = ? AND state = ?",
                 db_u64(j->number), db_u64(state));
 }
 
@@ -303,7 +472,9 @@ static sefl_status take_bytes(void *ctx, const db_row *row)
 sefl_status journal_fact_put(journal *j, uint64_t round, const char *name, sefl_span value)
 {
     SEFL_PASS(check_fact(name, value.n));
-    return rows(j, round, NULL, NULL, "INSERT OR REPLACE INTO fact VALUES(?,?,?,?)",
+    return rows(j, round, NULL, NULL,
+                "INSERT INTO fact VALUES(?,?,?,?) ON CONFLICT(task, round, name) DO UPDATE SET "
+                "value = excluded.value",
                 db_u64(j->number), db_u64(round), db_text(name), db_blob(value));
 }
 
@@ -340,8 +511,10 @@ sefl_status journal_fact_has(journal *j, uint64_t round, const char *name, bool 
 sefl_status journal_lasting_put(journal *j, const char *name, sefl_span value)
 {
     SEFL_PASS(check_fact(name, value.n));
-    return rows(j, 0, NULL, NULL, "INSERT OR REPLACE INTO lasting VALUES(?,?)", db_text(name),
-                db_blob(value));
+    return rows(j, 0, NULL, NULL,
+                "INSERT INTO lasting VALUES(?,?) ON CONFLICT(name) DO UPDATE SET "
+                "value = excluded.value",
+                db_text(name), db_blob(value));
 }
 
 sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out)
@@ -410,10 +583,36 @@ sefl_status journal_update_get(journal *j, uint64_t round, const uint8_t client[
     return SEFL_OK;
 }
 
+/* One page, after the client `after`; sets *after to its last client. */
+typedef struct page {
+    update_walk w;
+    uint8_t after[32];
+    unsigned n;
+} page;
+
+static sefl_status walk_page(void *ctx, const db_row *row)
+{
+    page *p = ctx;
+    p->n++;
+    SEFL_PASS(take_fixed(row, 1, p->after, sizeof p->after));
+    return walk_update(&p->w, row);
+}
+
 sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn, void *ctx)
 {
-    return rows(j, round, walk_update, (&(update_walk){ .fn = fn, .ctx = ctx }),
-                SELECT_UPDATE "ORDER BY client", db_u64(j->number), db_u64(round));
+    sefl_status st = SEFL_OK;
+    page p = { .w = { .fn = fn, .ctx = ctx }, .n = PAGE };
+    pthread_mutex_lock(&j->rows);
+    for (bool first = true; st == SEFL_OK && p.n == PAGE; first = false) {
+        uint8_t after[32];
+        memcpy(after, p.after, sizeof after);
+        p.n = 0;
+        st = rows(j, round, walk_page, &p, SELECT_UPDATE "AND client > ? ORDER BY client LIMIT ?",
+                  db_u64(j->number), db_u64(round), db_blob(span_of(after, first ? 0 : 32)),
+                  db_u64(PAGE));
+    }
+    pthread_mutex_unlock(&j->rows);
+    return st;
 }
 
 sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out)
@@ -428,10 +627,11 @@ sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out)
 
 sefl_status journal_client_rounds(journal *j, const uint8_t client[32], uint64_t *out)
 {
-    return rows(j, 0, db_take_u64, out,
-                "SELECT count(*) FROM body b LEFT JOIN round r ON r.task = b.task AND "
-                "r.round = b.round WHERE b.task = ? AND b.client = ? AND ifnull(r.skipped, 0) != 1",
-                db_u64(j->number), db_blob(span_of(client, 32)));
+    return rows(
+        j, 0, db_take_u64, out,
+        "SELECT count(*) FROM body b LEFT JOIN round r ON r.task = b.task AND "
+        "r.round = b.round WHERE b.task = ? AND b.client = ? AND coalesce(r.skipped, 0) != 1",
+        db_u64(j->number), db_blob(span_of(client, 32)));
 }
 
 sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[32], bool *out)

@@ -1,7 +1,8 @@
-/* journal: a role's record of its rounds, in one folder that survives kill -9.
+/* journal: a role's record of its rounds, in one folder that survives kill -9, or in a database
+ * that several processes share (journal_place).
  *
  *     folder/lock              the process that uses the folder locks this and writes its id here
- *     folder/journal.db        SQLite (store/journal/db.h): rounds, updates, small facts
+ *     folder/journal.db        SQLite (store/db/db.h): rounds, updates, small facts
  *     folder/task-T/round-N/   large files of round N of the T-th task, synced before they count:
  *         key                  32 bytes: the round file key, created with the round's first secret
  *         NAME                 encrypted under it (store/journal/roundkey.h), or public bytes
@@ -35,11 +36,41 @@
 
 typedef struct journal journal;
 
+/* Where a journal lives.
+ *   store NULL       in `folder` alone, as drawn above; one process.
+ *   store a URL      in a PostgreSQL database (store/pg/pg.h), which several processes may open at
+ *                    once. Rows, facts, keys and all files that the journal writes itself are in
+ *                    the database: one place to back up, one transaction to fence, and a process
+ *                    needs no shared disk to take over. Files are stored in pieces of 1 MiB, at
+ *                    most 1 GiB each. `folder` then only holds what callers stream
+ *                    (journal_path: the bodies of uploads), without a lock: a folder that the
+ *                    processes share, or each process's own.
+ * A deleted row survives in the database's files, its log and its backups for a while. So the
+ * database never holds a usable key: the round file key is derived from the stored bytes and from
+ * `root`, 32 secret bytes that are kept outside the database and are the same for all processes. */
+typedef struct journal_place {
+    const char *folder;
+    const char *store;   /* NULL, or postgresql://... */
+    const uint8_t *root; /* 32 bytes, copied; only with a store */
+} journal_place;
+
+/* True if the text names a database server rather than a folder. */
+bool journal_is_url(const char *text);
+/* SEFL_EUNSUPPORTED if this build has no PostgreSQL, SEFL_EINVAL if the URL is refused. */
+sefl_status journal_check_store(const char *url) SEFL_MUST_CHECK;
+
 /* If task is NULL, the journal has no task: use only journal_kem_sweep and lasting facts. */
+sefl_status journal_open_at(journal **out, const journal_place *at, const char *role,
+                            const uint8_t task[32]) SEFL_MUST_CHECK;
+/* journal_open_at without a store. */
 sefl_status journal_open(journal **out, const char *folder, const char *role,
                          const uint8_t task[32]) SEFL_MUST_CHECK;
 void journal_close(journal *j);
 const char *journal_folder(const journal *j);
+/* For messages: the folder, or the server and database. */
+const char *journal_place_name(const journal *j);
+/* True if other processes may use this journal at the same time. */
+bool journal_is_shared(const journal *j);
 
 /* ---- rounds ------------------------------------------------------------------------------- */
 
@@ -60,6 +91,9 @@ typedef struct journal_round {
 sefl_status journal_round_put(journal *j, const journal_round *r) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND if there is none. */
 sefl_status journal_round_get(journal *j, uint64_t round, journal_round *out) SEFL_MUST_CHECK;
+/* Like journal_round_get, inside a transaction; the row does not change until it ends. Several
+ * transactions may hold the lock (shared); journal_round_put waits for them. */
+sefl_status journal_round_lock(journal *j, uint64_t round, journal_round *out) SEFL_MUST_CHECK;
 /* Loads the highest round; SEFL_ENOTFOUND if there is none. */
 sefl_status journal_round_last(journal *j, journal_round *out) SEFL_MUST_CHECK;
 /* Sets *out to the highest round in this state, or to 0 if there is none. */
@@ -94,6 +128,10 @@ sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out) SEF
  *
  * Files are not part of a transaction: write them first. Transactions do not nest (SEFL_ESTATE). */
 sefl_status journal_begin(journal *j) SEFL_MUST_CHECK;
+/* Like journal_begin, which excludes every other writer, but does not wait for other processes'
+ * journal_begin_shared: for frequent small transactions. What they rely on, they lock: lease_check
+ * (store/journal/lease.h), journal_round_lock. With SQLite the two are the same. */
+sefl_status journal_begin_shared(journal *j) SEFL_MUST_CHECK;
 sefl_status journal_commit(journal *j) SEFL_MUST_CHECK;
 void journal_rollback(journal *j);
 
@@ -108,12 +146,16 @@ sefl_status journal_secret_get(journal *j, uint64_t round, const char *name,
                                sefl_buf *out) SEFL_MUST_CHECK;
 sefl_status journal_file_put(journal *j, uint64_t round, const char *name,
                              sefl_span bytes) SEFL_MUST_CHECK;
+/* Appends the file to out; SEFL_ENOTFOUND if there is none. */
+sefl_status journal_file_get(journal *j, uint64_t round, const char *name,
+                             sefl_buf *out) SEFL_MUST_CHECK;
 /* Appends folder/task-T/round-N/NAME, for a caller that streams the file; creates the round's
  * folder. out->p is a C string (out->n does not count the terminator). */
 sefl_status journal_path(journal *j, sefl_buf *out, uint64_t round,
                          const char *name) SEFL_MUST_CHECK;
 /* Overwrites and syncs the round file key, then deletes the round's folder. May be called again;
- * the next journal_open completes a wipe that a crash interrupted. Rows and facts stay. */
+ * the next journal_open completes a wipe that a crash interrupted. Rows and facts stay. In a shared
+ * store: deletes key and files in one transaction, and vacuums the table of keys. */
 sefl_status journal_round_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
 
 /* ---- CSP: the bytes of a round key ----------------------------------------------------------- */

@@ -52,10 +52,10 @@ int main(void)
         noise_source add = own ? (noise_source){ zero_noise, NULL } : noise_taken_of(&x);
         size_t bytes;
         if (noise_reply_bytes(&bytes, &np) != SEFL_OK ||
-            noise_reply_make(reply, &np, &d, &add, NULL, &rng) != SEFL_OK)
+            noise_reply_make(reply, &np, &d, &add, NULL, NULL, &rng) != SEFL_OK)
             return 1;
         CT_PUBLIC(reply, sizeof reply); /* it leaves */
-        if (noise_reply_finish(w, &np, span_of(reply, bytes), &d, &add, NULL, coins_seed) !=
+        if (noise_reply_finish(w, &np, span_of(reply, bytes), &d, &add, NULL, NULL, coins_seed) !=
             SEFL_OK)
             return 1;
     }

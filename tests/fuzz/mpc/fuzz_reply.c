@@ -50,7 +50,7 @@ static void reply(bool own, bool right, sefl_span in)
     if (right) {
         sefl_rng rng = rng_system();
         uint8_t made[sizeof bytes];
-        MUST(noise_reply_make(made, &p, &d, &add, NULL, &rng) == SEFL_OK);
+        MUST(noise_reply_make(made, &p, &d, &add, NULL, NULL, &rng) == SEFL_OK);
         memcpy(bytes, made, NOISE_REPLY_HEAD);
         if (!own && n > 0) /* CSP chooses the dither */
             memcpy(bytes + NOISE_REPLY_HEAD - 32, in.p, n < 32 ? n : 32);
@@ -58,7 +58,7 @@ static void reply(bool own, bool right, sefl_span in)
     }
     sefl_status check = noise_reply_check(&p, span_of(bytes, n));
     MUST(!right || check == SEFL_OK);
-    MUST(noise_reply_finish(w, &p, span_of(bytes, n), &d, &add, NULL, coins) == check);
+    MUST(noise_reply_finish(w, &p, span_of(bytes, n), &d, &add, NULL, NULL, coins) == check);
     for (size_t i = 0; i < N; i++)
         MUST(check == SEFL_OK ? own || (w[i] >= -(1 << 15) && w[i] < 1 << 15) : w[i] == 0);
 }

@@ -37,22 +37,22 @@ static unsigned rounded(unsigned y, unsigned u)
 static void rounding_table(void)
 {
     enum { TRIALS = 64 * FINE * COINS };
-    static uint64_t digit[TRIALS];
-    static uint32_t out[TRIALS];
+    static uint64_t digit[TRIALS], out[TRIALS];
     uint8_t seed[PRG_SEED] = { 1 }, coin[8];
     unsigned met = 0, up = 0;
     prg g;
     prg_init(&g, seed, "views");
     memset(round_of, 0xff, sizeof round_of);
     for (unsigned i = 0; i < TRIALS; i++)
-        digit[i] = i % FINE;
-    noise_quantise(out, digit, TRIALS, K, T - 1, 1, &g);
+        out[i] = digit[i] = i % FINE;
+    noise_quantise(out, TRIALS, T, &g);
     for (unsigned i = 0; i < TRIALS; i++) {
+        out[i] %= RING;
         prg_read(&g, coin, sizeof coin, 0, 8 * (uint64_t)i);
         unsigned *to = &round_of[digit[i]][load_u64(coin) & (COINS - 1)];
         met += *to == ~0u;
         assert_true(*to == ~0u || *to == out[i]); /* a function of digit and coin */
-        *to = out[i];
+        *to = (unsigned)out[i];
     }
     assert_int_equal(met, FINE * COINS);
     for (unsigned y = 0; y < FINE; y++) { /* up for as many coins as the fraction says */

@@ -130,6 +130,7 @@ static const char *const cases[] = {
     "protection=none network.dropout=0.2",
     "protection=none privacy.weights=capped privacy.weight_cap=0 data.alpha=0.1",
     "protection=cdp privacy.z=1",
+    "privacy.filter=3000",
     "privacy.sampling=hidden privacy.rate=0.5 rounds.threshold=2 clients=9",
     "privacy.sampling=hidden privacy.rate=0.5 rounds.threshold=2 clients=9 crypto=full",
     "privacy.weights=capped privacy.weight_cap=0 crypto=full",

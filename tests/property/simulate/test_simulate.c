@@ -23,6 +23,8 @@ static void full_is_clear(void **state)
           "privacy.weights=capped privacy.weight_cap=200 server.step=adam server.lr=0.01" },
         { "hidden", "privacy.sampling=hidden privacy.rate=0.6 rounds.threshold=2" },
         { "record", "privacy.unit=record privacy.records_max=3 training.lr=1" },
+        { "drawn",
+          "privacy.unit=record privacy.records_max=9 privacy.record_rate=0.3 training.lr=1" },
         { "only", "training.only=rnn.weight_ih*,decoder.bias" },
         { "only-capped", "training.only=decoder.* privacy.weights=capped privacy.weight_cap=200 "
                          "server.step=adam server.lr=0.01 training.optimiser=adam "

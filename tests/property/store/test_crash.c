@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,13 +44,38 @@ static int teardown(void **state)
     return rmdir(dir);
 }
 
-static const ledger_terms terms = { .task = { 1 },
-                                    .noise = DP_NOISE_DISCRETE,
-                                    .z = 8,
-                                    .rate = 1,
-                                    .sigma_steps = 38662,
-                                    .epsilon_max = 50,
-                                    .delta = 1e-6 };
+/* independent noise, and correlated noise in a server's ledger and in a client's */
+static const ledger_terms kinds[] = {
+    { .task = { 1 },
+      .noise = DP_NOISE_DISCRETE,
+      .z = 8,
+      .rate = 1,
+      .sigma_steps = 38662,
+      .epsilon_max = 50,
+      .delta = 1e-6 },
+    { .task = { 2 },
+      .noise = DP_NOISE_JOINT,
+      .z = 8,
+      .rate = 1,
+      .dim = 1000,
+      .max_rounds_per_client = 4,
+      .epsilon_max = 50,
+      .delta = 1e-6,
+      .separation = 2,
+      .filter = { 1, { 3000 } },
+      .units = 0x1p39 },
+    { .task = { 3 },
+      .noise = DP_NOISE_JOINT,
+      .z = 8,
+      .rate = 1,
+      .dim = 1000,
+      .epsilon_max = 50,
+      .delta = 1e-6,
+      .filter = { 1, { 3000 } },
+      .horizon = 9,
+      .units = 0x1p39 },
+};
+static ledger_terms terms;
 
 enum { RELEASE_FD = 77 };
 
@@ -134,21 +160,40 @@ static bool run_and_kill(uint64_t round, unsigned at, trace *t)
     }
 }
 
+/* What rounds 1 .. n cost. */
+static double cost(uint64_t n)
+{
+    const uint64_t rounds[] = { 1, 2 };
+    const uint64_t until = terms.horizon ? terms.horizon : n;
+    const double slack = dp_filter_slack(&terms.filter, until, terms.dim, terms.z, terms.units);
+    dp_event ev = { .noise = terms.noise, .z = terms.z, .rate = 1, .count = n };
+    dp_claim c;
+    ev.sigma_steps = terms.sigma_steps, ev.dim = terms.dim;
+    if (terms.filter.b > 0)
+        ev = dp_filter_event(&ev,
+                             (terms.horizon ? dp_filter_s_of(&terms.filter, until, rounds, n)
+                                            : dp_filter_s(&terms.filter, n, &(dp_turns){ 4, 2 })) +
+                                 slack,
+                             until);
+    CHECK_OK(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = terms.delta }));
+    return c.epsilon;
+}
+
 static void killed_anywhere(void **state)
 {
     (void)state;
     unsigned kills = 0, lost_nothing = 0;
     CHECK_OK(ledger_create(path, "people"));
-    for (uint64_t round = 0; round < 2; round++) /* the first charge also brings the task */
+    for (uint64_t round = 1; round <= 2; round++) /* the first charge also brings the task */
         for (unsigned at = 0;; at++) {
             trace t;
             unlink(path);
             unlink(released);
             CHECK_OK(ledger_create(path, "people"));
             ledger *l = NULL;
-            if (round == 1) {
+            if (round == 2) {
                 CHECK_OK(ledger_open(&l, path, "people", NULL));
-                CHECK_OK(ledger_charge(l, &terms, 0, NULL));
+                CHECK_OK(ledger_charge(l, &terms, 1, NULL));
                 ledger_close(l);
             }
             bool killed = run_and_kill(round, at, &t);
@@ -164,7 +209,8 @@ static void killed_anywhere(void **state)
             CHECK_OK(ledger_charge(l, &terms, round, NULL));
             ledger_total total;
             CHECK_OK(ledger_spent(l, 0, &total));
-            assert_int_equal(total.rounds, round + 1);
+            assert_int_equal(total.rounds, round);
+            assert_true(fabs(total.server.epsilon - cost(round)) < 1e-9);
             ledger_close(l);
             buf_clear(&out);
             if (!killed) {
@@ -177,8 +223,17 @@ static void killed_anywhere(void **state)
     assert_true(kills > 24 && lost_nothing >= 2 && lost_nothing < kills);
 }
 
+static void every_kind(void **state)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        terms = kinds[i];
+        unlink(path);
+        killed_anywhere(state);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(killed_anywhere) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_kind) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

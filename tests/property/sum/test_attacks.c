@@ -216,8 +216,8 @@ static void take_off(const federation *s, const uint64_t *offset, double *out)
     noise_source add =
         task_mode(&w->t)->shares ? noise_taken_of(&x) : (noise_source){ .get = no_noise };
     noise_digits mask = noise_digits_of(v);
-    CHECK_OK(
-        noise_reply_finish(got, &np, csp_seen_at(&w->c, 1).output, &mask, &add, NULL, m->coins));
+    CHECK_OK(noise_reply_finish(got, &np, csp_seen_at(&w->c, 1).output, &mask, &add, NULL, NULL,
+                                m->coins));
     for (size_t i = 0; i < D; i++) /* in fine steps */
         out[i] = task_value(&w->t, got[i]) / p->pack.q;
     free(plain), free(v), free(got);

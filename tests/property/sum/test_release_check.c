@@ -16,7 +16,7 @@
 enum { LARGE = 945510, CLIENTS_MOST = 1000, PLAIN_CLIENTS = 3 };
 
 typedef struct room {
-    int64_t *sum, *out, *other;
+    int64_t *sum, *out, *other, *zeros;
     float *v;
 } room;
 
@@ -65,6 +65,11 @@ static void with_noise(int64_t *out, const task *t, room *r, uint32_t clients, s
         r->sum[i] *= clients;
     if (t->noise == TASK_NOISE_JOINT) {
         CHECK_OK(g44_release_vartime(out, &t->grid, r->sum, t->values, &rng));
+        for (unsigned j = 0; j < t->filter.b; j++) { /* the noise of round r - 1 - j */
+            CHECK_OK(g44_release_vartime(r->other, &t->grid, r->zeros, t->values, &rng));
+            for (size_t i = 0; i < t->values; i++)
+                out[i] -= llround(t->filter.gamma[j] / 4096.0 * ((double)r->other[i] + 0.5));
+        }
         return;
     }
     dgauss law;
@@ -73,6 +78,23 @@ static void with_noise(int64_t *out, const task *t, room *r, uint32_t clients, s
     CHECK_OK(dgauss_fill_vartime(&law, r->other, t->values, &rng));
     for (size_t i = 0; i < t->values; i++)
         out[i] += r->other[i] + r->sum[i];
+    for (unsigned j = 0; j < 2 * t->filter.b; j++) { /* each server's */
+        CHECK_OK(dgauss_fill_vartime(&law, r->other, t->values, &rng));
+        for (size_t i = 0; i < t->values; i++)
+            out[i] -= llround(t->filter.gamma[j / 2] / 4096.0 * (double)r->other[i]);
+    }
+}
+
+/* A filter of up to four lags that takes back up to all of the noise. */
+static dp_filter draw_filter(seeded *g)
+{
+    dp_filter f = { .b = 1 + (unsigned)seeded_below(g, DP_FILTER_LAGS) };
+    uint64_t left = DP_FILTER_ONE;
+    for (unsigned j = 0; j < f.b; j++) {
+        f.gamma[j] = (uint16_t)seeded_below(g, left + 1);
+        left -= f.gamma[j];
+    }
+    return f;
 }
 
 static void without_noise(int64_t *out, const task *t, room *r, uint32_t clients, seeded *g)
@@ -100,6 +122,8 @@ static task draw_task(task_noise noise, size_t values, seeded *g, uint32_t *clie
     t.publish_count = seeded_below(g, 4) > 0;
     if (seeded_below(g, 4) == 0)
         t.weights = TASK_CAPPED, t.weight_cap = 5, t.params--;
+    else if (noise != TASK_NOISE_NONE && seeded_below(g, 2) == 0)
+        t.filter = draw_filter(g);
     *clients = 1 + (uint32_t)seeded_below(g, PLAIN_CLIENTS);
     if (noise == TASK_NOISE_NONE) {
         CHECK_OK(pack_init(&t.ahe.pack, &(pack_config){ .scheme = PACK_PAD,
@@ -155,6 +179,7 @@ static void honest_rounds(void **state)
     CHECK_OK(sefl_new(&r.sum, LARGE, sizeof *r.sum));
     CHECK_OK(sefl_new(&r.out, LARGE, sizeof *r.out));
     CHECK_OK(sefl_new(&r.other, LARGE, sizeof *r.other));
+    CHECK_OK(sefl_new(&r.zeros, LARGE, sizeof *r.zeros));
     CHECK_OK(sefl_new(&r.v, LARGE, sizeof *r.v));
     for (unsigned long i = 0; i < small; i++)
         one((task_noise)(i % 3), (size_t)log_uniform(&g, 100, 10001), &r, &g);
@@ -167,6 +192,7 @@ static void honest_rounds(void **state)
     sefl_free(r.sum);
     sefl_free(r.out);
     sefl_free(r.other);
+    sefl_free(r.zeros);
     sefl_free(r.v);
 }
 

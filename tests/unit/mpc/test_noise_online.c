@@ -90,9 +90,9 @@ static void both_noises_are_added(void **state)
         noise_digits dn = noise_digits_of(n), dv = noise_digits_of(v);
         CHECK_OK(noise_reply_bytes(&bytes, &p));
         assert_int_equal(bytes, REPLY);
-        CHECK_OK(noise_reply_make(reply, &p, &dn, &(noise_source){ from, e[0] }, NULL, &rng));
+        CHECK_OK(noise_reply_make(reply, &p, &dn, &(noise_source){ from, e[0] }, NULL, NULL, &rng));
         CHECK_OK(noise_reply_finish(w, &p, span_of(reply, REPLY), &dv,
-                                    &(noise_source){ from, e[1] }, NULL, coins));
+                                    &(noise_source){ from, e[1] }, NULL, NULL, coins));
         for (size_t i = 0; i < N; i++) {
             int64_t error = w[i] - sum[i] - e[0][i] - e[1][i];
             assert_true(g == 0 ? error == 0 : error >= -2 && error <= 2);
@@ -129,7 +129,7 @@ static void slots_below_do_not_show(void **state)
     for (int s = 0; s < 2; s++) {
         pack_digits(v, n[s], sum[s], 16, 2);
         noise_digits d = noise_digits_of(n[s]);
-        CHECK_OK(noise_reply_make(reply[s], &p, &d, &(noise_source){ from, e }, NULL, &rng));
+        CHECK_OK(noise_reply_make(reply[s], &p, &d, &(noise_source){ from, e }, NULL, NULL, &rng));
     }
     for (size_t i = 1; i < N; i++) {
         if (i % SLOTS == 0)
@@ -164,11 +164,11 @@ static void guard_bits_are_rounded_with_coins(void **state)
     for (size_t i = 0; i < N; i++)
         n[i] = 0x4000; /* a quarter of a fine step */
     for (int trial = 0; trial < TRIALS; trial++) {
-        CHECK_OK(noise_reply_make(reply, &p, &d, &none, NULL, &rng));
+        CHECK_OK(noise_reply_make(reply, &p, &d, &none, NULL, NULL, &rng));
         CHECK_OK(rng_fill(&rng, seed, sizeof seed));
         memset(nothing + NOISE_REPLY_HEAD, 0, N * 4);
         memcpy(nothing, reply, NOISE_REPLY_HEAD);
-        CHECK_OK(noise_reply_finish(w, &p, span_of(nothing, REPLY), &d, &none, NULL, seed));
+        CHECK_OK(noise_reply_finish(w, &p, span_of(nothing, REPLY), &d, &none, NULL, NULL, seed));
         for (size_t i = 0; i < N; i++) {
             assert_true(value_of(reply, i) <= 1 && (w[i] == 0 || w[i] == -1));
             up[0] += (int64_t)value_of(reply, i);
@@ -202,15 +202,16 @@ static void failures_leave_nothing(void **state)
         noise_digits dm = noise_digits_of(many);
         CHECK_OK(noise_reply_bytes(&bytes, &q));
         memset(long_reply, 1, sizeof long_reply);
-        CHECK_STATUS(noise_reply_make(long_reply, &q, &dm, &bad_noise, NULL, &rng), SEFL_ERANDOM);
+        CHECK_STATUS(noise_reply_make(long_reply, &q, &dm, &bad_noise, NULL, NULL, &rng),
+                     SEFL_ERANDOM);
         assert_memory_equal(long_reply, zeros, bytes);
         static int64_t zero_noise[MANY];
-        CHECK_OK(
-            noise_reply_make(long_reply, &q, &dm, &(noise_source){ from, zero_noise }, NULL, &rng));
+        CHECK_OK(noise_reply_make(long_reply, &q, &dm, &(noise_source){ from, zero_noise }, NULL,
+                                  NULL, &rng));
         memset(out, 1, sizeof out);
-        CHECK_STATUS(
-            noise_reply_finish(out, &q, span_of(long_reply, bytes), &dm, &bad_noise, NULL, coins),
-            SEFL_ERANDOM);
+        CHECK_STATUS(noise_reply_finish(out, &q, span_of(long_reply, bytes), &dm, &bad_noise, NULL,
+                                        NULL, coins),
+                     SEFL_ERANDOM);
         assert_memory_equal(out, zeros, MANY);
         /* a reply of any other reveal, size or length is refused without a result */
         for (size_t i = 0; i < NOISE_REPLY_HEAD; i++) {
@@ -218,7 +219,7 @@ static void failures_leave_nothing(void **state)
             long_reply[i] ^= 1;
             memset(out, 1, sizeof out);
             CHECK_STATUS(noise_reply_finish(out, &q, span_of(long_reply, bytes), &dm,
-                                            &(noise_source){ from, zero_noise }, NULL, coins),
+                                            &(noise_source){ from, zero_noise }, NULL, NULL, coins),
                          seed ? SEFL_OK : SEFL_EPROTO);
             if (!seed)
                 assert_memory_equal(out, zeros, MANY);
@@ -228,10 +229,10 @@ static void failures_leave_nothing(void **state)
         CHECK_STATUS(noise_reply_check(&q, span_of(long_reply, 0)), SEFL_EPROTO);
         CHECK_OK(noise_reply_check(&q, span_of(long_reply, bytes)));
     }
-    CHECK_OK(noise_reply_make(reply, &p, &d, &good, NULL, &rng));
+    CHECK_OK(noise_reply_make(reply, &p, &d, &good, NULL, NULL, &rng));
     memset(w, 1, sizeof w);
     p.round++;
-    CHECK_STATUS(noise_reply_finish(w, &p, span_of(reply, REPLY), &d, &good, NULL, coins),
+    CHECK_STATUS(noise_reply_finish(w, &p, span_of(reply, REPLY), &d, &good, NULL, NULL, coins),
                  SEFL_EPROTO);
     assert_memory_equal(w, zero, sizeof w);
 
@@ -243,29 +244,28 @@ static void failures_leave_nothing(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         p.k = bad[i][0], p.t = bad[i][1], p.g = bad[i][2];
         CHECK_STATUS(noise_reply_bytes(&bytes, &p), SEFL_EINVAL);
-        CHECK_STATUS(noise_reply_make(reply, &p, &d, &good, NULL, &rng), SEFL_EINVAL);
+        CHECK_STATUS(noise_reply_make(reply, &p, &d, &good, NULL, NULL, &rng), SEFL_EINVAL);
         CHECK_STATUS(noise_reply_check(&p, span_of(reply, REPLY)), SEFL_EINVAL);
-        CHECK_STATUS(noise_reply_finish(w, &p, span_of(reply, REPLY), &d, &good, NULL, coins),
+        CHECK_STATUS(noise_reply_finish(w, &p, span_of(reply, REPLY), &d, &good, NULL, NULL, coins),
                      SEFL_EINVAL);
     }
     p = params(16);
     p.shape = NULL;
     CHECK_STATUS(noise_reply_bytes(&bytes, &p), SEFL_EINVAL);
-    CHECK_STATUS(noise_reply_make(reply, &p, &d, &good, NULL, &rng), SEFL_EINVAL);
+    CHECK_STATUS(noise_reply_make(reply, &p, &d, &good, NULL, NULL, &rng), SEFL_EINVAL);
     CHECK_STATUS(noise_reply_check(&p, span_of(reply, REPLY)), SEFL_EINVAL);
-    CHECK_STATUS(noise_reply_finish(w, &p, span_of(reply, REPLY), &d, &good, NULL, coins),
+    CHECK_STATUS(noise_reply_finish(w, &p, span_of(reply, REPLY), &d, &good, NULL, NULL, coins),
                  SEFL_EINVAL);
 }
 
 /* ---- a shape from elsewhere ------------------------------------------------------------------ */
 
-static void keep_digits(uint64_t *digit, size_t n, const noise_params *p, int sign,
-                        prg *shape_coins)
+static void keep_digits(uint64_t *digit, size_t n, unsigned cut, int sign, prg *shape_coins)
 {
     uint8_t coin[JUMP_GROUP];
     prg_fill(shape_coins, coin, n);
     for (size_t i = 0; i < n; i++) /* AS subtracts: CSP's 100 minus AS's -3 */
-        digit[i] = (digit[i] >> (p->t + p->g)) + (sign > 0 ? 100 : (uint64_t)-3) + coin[i];
+        digit[i] = (digit[i] >> cut) + (sign > 0 ? 100 : (uint64_t)-3) + coin[i];
 }
 
 static void add_all(int64_t *w, const uint64_t *got, const uint64_t *digit, const int64_t *e,
@@ -304,7 +304,7 @@ static void any_shape_works(void **state)
         n[i] = (uint64_t)(i % 5000) << 28, v[i] = (uint64_t)(i % 7) << 28;
         e[0][i] = (int64_t)(i % 11) - 5, e[1][i] = (int64_t)(i % 13) - 6;
     }
-    CHECK_OK(noise_reply_make(reply, &p, &dn, &(noise_source){ from, e[0] }, NULL, &rng));
+    CHECK_OK(noise_reply_make(reply, &p, &dn, &(noise_source){ from, e[0] }, NULL, NULL, &rng));
     assert_int_equal(reply[59], 7);
     assert_memory_equal(reply + 60, zeros, 64);
     prg_init(&g, coins, "noise test");
@@ -316,7 +316,7 @@ static void any_shape_works(void **state)
     }
     /* both servers have the same coins here, so they cancel */
     CHECK_OK(noise_reply_finish(w, &p, span_of(reply, sizeof reply), &dv,
-                                &(noise_source){ from, e[1] }, NULL, coins));
+                                &(noise_source){ from, e[1] }, NULL, NULL, coins));
     for (size_t i = 0; i < MANY; i++)
         assert_int_equal(w[i], (int64_t)(i % 5000) - (int64_t)(i % 7) + 103 + e[0][i] + e[1][i]);
     p.shape = &noise_joint; /* a reply of another shape is refused */
@@ -407,10 +407,10 @@ static void joint_is_the_formula(void **state)
         noise_source sa = noise_taken_of(&ta), sc = noise_taken_of(&tc);
         noise_digits dn = noise_digits_of(n), dv = noise_digits_of(v);
         CHECK_OK(noise_reply_bytes(&bytes, &p));
-        CHECK_OK(noise_reply_make(reply, &p, &dn, &sc, NULL, &rng));
+        CHECK_OK(noise_reply_make(reply, &p, &dn, &sc, NULL, NULL, &rng));
         memset(one, 1, sizeof one), memset(two, 2, sizeof two);
         assert_memory_equal(reply + NOISE_REPLY_HEAD - 32, two, 32);
-        CHECK_OK(noise_reply_finish(w, &p, span_of(reply, bytes), &dv, &sa, NULL, secret));
+        CHECK_OK(noise_reply_finish(w, &p, span_of(reply, bytes), &dv, &sa, NULL, NULL, secret));
         reference(cs, &p, n, one, two, 1);
         reference(as, &p, v, secret, two, -1);
         for (size_t i = 0; i < MANY; i++) {
@@ -422,12 +422,14 @@ static void joint_is_the_formula(void **state)
         /* the same seeds, the same reply and w with any number of threads; other coins, another */
         next = 1;
         memset(other, 0, sizeof other);
-        CHECK_OK(noise_reply_make(other, &p, &dn, &sc, threads, &rng));
+        CHECK_OK(noise_reply_make(other, &p, &dn, &sc, NULL, threads, &rng));
         assert_memory_equal(other, reply, bytes);
-        CHECK_OK(noise_reply_finish(again, &p, span_of(reply, bytes), &dv, &sa, threads, secret));
+        CHECK_OK(
+            noise_reply_finish(again, &p, span_of(reply, bytes), &dv, &sa, NULL, threads, secret));
         assert_memory_equal(again, w, sizeof w);
         secret[0] ^= 1;
-        CHECK_OK(noise_reply_finish(again, &p, span_of(reply, bytes), &dv, &sa, NULL, secret));
+        CHECK_OK(
+            noise_reply_finish(again, &p, span_of(reply, bytes), &dv, &sa, NULL, NULL, secret));
         assert_true(p.t + p.g == 0 || memcmp(again, w, sizeof w) != 0);
     }
     pool_free(threads);
@@ -503,9 +505,9 @@ static void joint_has_its_law(void **state)
         noise_source sa = noise_taken_of(&ta), sc = noise_taken_of(&tc);
         noise_digits d = noise_digits_of(digit);
         CHECK_OK(rng_fill(&rng, secret, sizeof secret));
-        CHECK_OK(noise_reply_make(reply, &p, &d, &sc, NULL, &rng));
+        CHECK_OK(noise_reply_make(reply, &p, &d, &sc, NULL, NULL, &rng));
         CHECK_OK(noise_reply_finish(w, &p, span_of(reply, NOISE_REPLY_HEAD + 2 * count), &d, &sa,
-                                    NULL, secret));
+                                    NULL, NULL, secret));
         for (size_t i = 0; i < count; i++) {
             int64_t at = w[i] + 62;
             assert_true(at >= LOW && at < HIGH);
@@ -537,7 +539,7 @@ static void replies_are_uniform(void **state)
     noise_taken tc = { xc, 2 };
     noise_source sc = noise_taken_of(&tc);
     noise_digits d = noise_digits_of(digit);
-    CHECK_OK(noise_reply_make(reply, &p, &d, &sc, NULL, &rng));
+    CHECK_OK(noise_reply_make(reply, &p, &d, &sc, NULL, NULL, &rng));
     for (size_t i = 0; i < MANY; i++)
         seen[reply[NOISE_REPLY_HEAD + 2 * i]]++;
     for (int i = 0; i < 256; i++)

@@ -129,8 +129,10 @@ static const review task_reviews[] = {
     { "privacy.claim", AGREED, false },
     { "privacy.epsilon", AGREED, false },
     { "privacy.delta", AGREED, false },
+    { "privacy.filter", AGREED, false },
     { "privacy.unit", AGREED, false },
     { "privacy.records_max", AGREED, true }, /* a bound */
+    { "privacy.record_rate", AGREED, true }, /* a probability */
     { "privacy.sampling", AGREED, false },
     { "privacy.rate", AGREED, false },
     { "privacy.weights", AGREED, true },    /* equal or capped: a mode */
@@ -144,6 +146,7 @@ static const review task_reviews[] = {
     { "rounds.extend_ms", AGREED, false },
     { "rounds.extensions", AGREED, false },
     { "rounds.max_per_client", AGREED, false },
+    { "rounds.separation", AGREED, false },
     { "rounds.patience", AGREED, false },
     { "server.step", AGREED, false },
     { "server.lr", AGREED, false },

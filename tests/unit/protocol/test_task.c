@@ -166,10 +166,17 @@ static void test_strict_form(void **state)
         { "\"name\": \"sample\"", "\"name\": \"\xff\"", "unable to decode", SEFL_EPROTO },
         { "\"name\": \"sample\"", "\"model.block\": 4", "unknown member", SEFL_EPROTO },
         { "\"model\": {", "\"modell\": {", "unknown member modell", SEFL_EPROTO },
-        { "\"sefl_task\": 3", "\"sefl_task\": 2", "of version 2, but this program reads version 3",
+        { "\"sefl_task\": 4", "\"sefl_task\": 3", "of version 3, but this program reads version 4",
           SEFL_EUNSUPPORTED },
-        { "\"sefl_task\": 3", "\"sefl_task\": 4", "version 4", SEFL_EUNSUPPORTED },
-        { "\"sefl_task\": 3", "\"sefl_task\": \"3\"", "sefl_task", SEFL_EPROTO },
+        { "\"sefl_task\": 4", "\"sefl_task\": 5", "version 5", SEFL_EUNSUPPORTED },
+        { "\"sefl_task\": 4", "\"sefl_task\": \"4\"", "sefl_task", SEFL_EPROTO },
+        { "\"filter\": []", "\"filter\": 7", "list of at most 4", SEFL_EPROTO },
+        { "\"filter\": []", "\"filter\": [1,1,1,1,1]", "list of at most 4", SEFL_EPROTO },
+        { "\"filter\": []", "\"filter\": [4097]", "whole numbers from 0 to 4096", SEFL_EPROTO },
+        { "\"filter\": []", "\"filter\": [-1]", "whole numbers from 0 to 4096", SEFL_EPROTO },
+        { "\"filter\": []", "\"filter\": [\"7\"]", "whole numbers", SEFL_EPROTO },
+        { "\"filter\": []", "\"filter\": [7, 0]", "ends with 0", SEFL_EINVAL },
+        { "\"separation\": 1", "\"separation\": 0", "separation", SEFL_EPROTO },
         { "0000000001\"", "000000000g\"", "vocab.sha256", SEFL_EPROTO },
         { "00000000ff\"", "00000000FF\"", "init.sha256", SEFL_EPROTO },
         { "00000000ff\"", "0000000ff\"", "init.sha256", SEFL_EPROTO },
@@ -319,6 +326,32 @@ static void test_rules(void **state)
           "rounds.enough" },
         { "privacy.sampling=hidden", "privacy.rate=0.5", "rounds.max_per_client=4", 0, SEFL_EINVAL,
           "rounds.max_per_client" },
+        { "rounds.separation=2", "privacy.sampling=open", "privacy.rate=0.5", 0, SEFL_EINVAL,
+          "rounds.separation" },
+        { "rounds.separation=101", "rounds.count=100", 0, 0, SEFL_EINVAL, "never take part" },
+        { "rounds.separation=3", "rounds.threshold=3", 0, 0, SEFL_EINVAL,
+          "rounds.enrolled / rounds.separation is 2" },
+        { "privacy.filter=4097", 0, 0, 0, SEFL_EINVAL, "privacy.filter is" },
+        { "privacy.filter=100,", 0, 0, 0, SEFL_EINVAL, "privacy.filter is" },
+        { "privacy.filter=-1", 0, 0, 0, SEFL_EINVAL, "privacy.filter is" },
+        { "privacy.filter=100 200", 0, 0, 0, SEFL_EINVAL, "privacy.filter is" },
+        { "privacy.filter=4000,97", 0, 0, 0, SEFL_EINVAL, "adds up to 4097" },
+        { "privacy.filter=2048,1025", 0, 0, 0, SEFL_EINVAL, "rises 2 rounds later" },
+        { "privacy.filter=3000", "privacy.sampling=hidden", "privacy.rate=0.5", 0, SEFL_EINVAL,
+          "privacy.sampling must be all" },
+        { "privacy.filter=3000", "privacy.sampling=open", "privacy.rate=0.5", 0, SEFL_EINVAL,
+          "privacy.sampling must be all" },
+        { "privacy.filter=3000", "server.step=adam", 0, 0, SEFL_EINVAL, "server Adam" },
+        { "privacy.filter=3000", "privacy.unit=record", "privacy.records_max=10",
+          "privacy.record_rate=0.5", SEFL_EINVAL, "drawn in secret" },
+        { "privacy.filter=3000", "privacy.weights=capped", "privacy.weight_cap=5", 0, SEFL_EINVAL,
+          "privacy.weights must be equal" },
+        { "privacy.filter=3000", "privacy.noise=none", "privacy.z=0", "privacy.claim=none",
+          SEFL_EINVAL, "no noise" },
+        { "privacy.filter=3000", "rounds.count=131073", "privacy.claim=none", 0, SEFL_EINVAL,
+          "at most 131072" },
+        { "privacy.filter=4096", "privacy.z=1", "rounds.count=20", "privacy.epsilon=1000",
+          SEFL_EINVAL, "nothing can be claimed" },
         { "privacy.noise=none", "privacy.z=0", 0, 0, SEFL_EINVAL, "claim none" },
         { "privacy.noise=none", "privacy.z=1", "privacy.claim=none", 0, SEFL_EINVAL, "privacy.z" },
         { "privacy.z=0", "privacy.claim=none", 0, 0, SEFL_EINVAL, "privacy.z" },
@@ -343,6 +376,11 @@ static void test_rules(void **state)
         { "privacy.unit=record", "privacy.records_max=10", "privacy.noise=none",
           "privacy.claim=none", SEFL_EINVAL, "privacy.unit" },
         { "privacy.records_max=10", 0, 0, 0, SEFL_EINVAL, "privacy.records_max" },
+        { "privacy.record_rate=0.5", 0, 0, 0, SEFL_EINVAL, "must be 1 if privacy.unit is client" },
+        { "privacy.unit=record", "privacy.records_max=10", "privacy.record_rate=0", 0, SEFL_EINVAL,
+          "privacy.record_rate" },
+        { "privacy.unit=record", "privacy.records_max=10", "privacy.sampling=hidden",
+          "privacy.rate=0.5", SEFL_EINVAL, "does not amplify the privacy of a record" },
         { "privacy.weights=capped", 0, 0, 0, SEFL_EINVAL, "privacy.weight_cap" },
         { "privacy.weight_cap=7", 0, 0, 0, SEFL_EINVAL, "privacy.weight_cap" },
         { "training.epochs=0", 0, 0, 0, SEFL_EINVAL, "training.epochs" },
@@ -523,6 +561,21 @@ static void test_noise_modes(void **state)
         assert_int_equal(t.grid.clients, 400);
         assert_int_equal(t.local_steps, 1);
         CHECK_OK(pack_check(&t.ahe.pack));
+        task_clear(&t);
+
+        /* records drawn in secret: charged at their rate, against the servers too */
+        CHECK_OK(sample_task(&t, schemes[i], "privacy.unit=record", "privacy.records_max=50",
+                             "privacy.record_rate=0.05", "privacy.z=1", NULL));
+        assert_true(t.record_rate == 0.05 && t.secret_draw && !t.amplified && t.publish_count);
+        assert_true(task_event(&t, 7).rate == 0.05 && task_event_server(&t, 7).rate == 0.05);
+        assert_true(task_divisor(&t, 6) == 6); /* clients, never records */
+        task_clear(&t);
+
+        /* the coin of a client amplifies nothing for a record, and AS may publish the count */
+        CHECK_OK(sample_task(&t, schemes[i], "privacy.unit=record", "privacy.records_max=50",
+                             "privacy.sampling=open", "privacy.rate=0.5", NULL));
+        assert_true(!t.secret_draw && !t.amplified && t.publish_count);
+        assert_true(task_event(&t, 7).rate == 1 && task_event_server(&t, 7).rate == 1);
         task_clear(&t);
 
         /* below the smallest z that can be claimed */
@@ -724,6 +777,59 @@ static void test_z_of_epsilon(void **state)
     task_clear(&t);
 }
 
+/* ---- correlated noise ------------------------------------------------------------------------ */
+
+/* The rounds of a task with a filter are one release with noise z / S; z follows from epsilon. */
+static void test_filter(void **state)
+{
+    (void)state;
+    static const char *const modes[] = { "privacy.noise=joint", "privacy.noise=own" };
+    for (size_t i = 0; i < 2; i++) {
+        task t, none;
+        uint64_t rounds;
+        double z1;
+        CHECK_OK(sample_task(&t, modes[i], "privacy.filter=3000, 200", "rounds.separation=2",
+                             "rounds.max_per_client=5", "rounds.count=40", NULL));
+        assert_int_equal(t.filter.b, 2);
+        assert_true(t.filter.gamma[0] == 3000 && t.filter.gamma[1] == 200);
+        assert_int_equal(t.separation, 2);
+        assert_int_equal(t.filter_bits, i ? DP_FILTER_OWN_BITS : DP_FILTER_SUM_BITS - t.grid.k);
+        const double s = task_filter_s(&t, 40);
+        const double bare = dp_filter_s(&t.filter, 40, &(dp_turns){ 5, 2 });
+        assert_true(s > bare && s < bare * (i ? 1.001 : 1.00001));
+        dp_event ev = task_event(&t, 40), server = task_event_server(&t, 40);
+        assert_true(ev.count == 1 && ev.rate == 1 && ev.z == t.grid.z / s);
+        assert_true(ev.dim == (i ? 0 : 40 * t.values));
+        assert_true(server.z == ev.z && server.count == 1 && server.dim == ev.dim);
+        CHECK_OK(task_budget_rounds(&rounds, &t));
+        assert_int_equal(rounds, 40);
+        CHECK_OK(dp_find_z(&z1, &ev, t.epsilon, &(dp_question){ .delta = t.delta }));
+        assert_true(fabs(t.grid.z / s - z1) < 2e-6 * z1);
+        /* without the filter: as many releases as the client has turns */
+        CHECK_OK(sample_task(&none, modes[i], "rounds.separation=2", "rounds.count=40", NULL));
+        assert_int_equal(task_event_server(&none, 39).count, 20);
+        assert_int_equal(none.filter_bits, 0);
+        task_clear(&none);
+        task_clear(&t);
+    }
+    /* a wide ring leaves too few bits below it for the guard bits of paillier */
+    static const char *const wide[] = { "crypto.scheme=paillier", "privacy.claim=none",
+                                        "privacy.z=4", "rounds.enrolled=16000000" };
+    task t;
+    CHECK_STATUS(sample_task(&t, "privacy.filter=3000", wide[0], wide[1], wide[2], wide[3], NULL),
+                 SEFL_ERANGE);
+    assert_non_null(strstr(sefl_last_error(), "privacy.filter: with a ring of"));
+    CHECK_OK(sample_task(&t, wide[0], wide[1], wide[2], wide[3], NULL));
+    task_clear(&t);
+    CHECK_OK(sample_task(&t, "privacy.filter=3000", wide[1], wide[2], wide[3], NULL));
+    task_clear(&t);
+    /* clients take turns: the usual threshold is half of those whose turn it is */
+    CHECK_OK(
+        sample_task(&t, "rounds.separation=4", "rounds.enrolled=80", "rounds.threshold=0", NULL));
+    assert_int_equal(t.threshold, 10);
+    task_clear(&t);
+}
+
 /* ---- in plain words -------------------------------------------------------------------------- */
 
 /* The rounds that the target allows, compared with the accountant round by round. */
@@ -757,6 +863,16 @@ static void test_explain(void **state)
     }
     task t;
     sefl_buf words = { 0 };
+    CHECK_OK(sample_task(&t, "privacy.filter=2048,512", "rounds.separation=2", "rounds.count=40",
+                         "rounds.max_per_client=5", NULL));
+    CHECK_OK(task_explain(&words, &t));
+    assert_true(has(&words, "takes back 50.0 %, 12.5 % of the noise of the rounds before it"));
+    assert_true(has(&words, "40 rounds count as one with noise"));
+    assert_true(has(&words, "up to the last round (40)"));
+    assert_true(has(&words, "a client waits until 2 rounds later"));
+    assert_false(has(&words, "no amplification by"));
+    buf_clear(&words);
+    task_clear(&t);
     CHECK_OK(sample_task(&t, "privacy.noise=none", "privacy.claim=none", NULL));
     TEST_FAULTS(FAULT_ALLOC, buf_clear(&words); st = task_explain(&words, &t), (void)0);
     assert_true(has(&words, "AS and every client learn the exact average"));
@@ -959,6 +1075,7 @@ int main(void)
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_learning_rate),
         cmocka_unit_test(test_classic_epsilon),
+        cmocka_unit_test(test_filter),
         cmocka_unit_test(test_z_of_epsilon),
         cmocka_unit_test(test_sampling_and_divisor),
         cmocka_unit_test(test_noise_modes),

@@ -325,7 +325,7 @@ static void an_old_round_said_again(void **state)
     s->as.replay = 1;
     open_client(s);
     client_store *st = store_of(s);
-    CHECK_OK(client_store_draw(st, 2, false));
+    CHECK_OK(client_store_draw(st, 2, false, NULL));
     client_store_close(st);
     CHECK_OK(client_run(s->c));
     assert_non_null(strstr(log_of(s), "the server announces an old round"));

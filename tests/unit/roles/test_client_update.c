@@ -1,4 +1,7 @@
+#include "crypto/prg/prg.h"
 #include "privacy/mechanism/quantise.h"
+#include "privacy/plan.h"
+#include "roles/client/record_draw.h"
 #include "support/squares.h"
 #include "unit/roles/update_fixture.h"
 
@@ -48,10 +51,16 @@ static client_update *update_of(const sefl_coins *coins)
     return update_with(&how, (client_update_config){ .coins = coins });
 }
 
+/* Draws candidates 0, 1 and 3 at a rate of 1/2, but not 2. */
+static const uint8_t draw_seed[RECORD_DRAW_SEED] = { 5 };
+
 static client_job job_of(uint64_t round, const char *body)
 {
     fx.header.round = round;
-    return (client_job){ .header = &fx.header, .model = fx.model, .body = body };
+    return (client_job){ .header = &fx.header,
+                         .model = fx.model,
+                         .body = body,
+                         .draw = fx.t.record_rate < 1 ? draw_seed : NULL };
 }
 
 /* ---- the same integers, from the manual alone ------------------------------------------------ */
@@ -121,6 +130,17 @@ static void expected_client(int64_t *X, uint64_t round, const sefl_rng *rng)
     sefl_free(v);
 }
 
+/* A coin of the draw, as record_draw.h describes it. */
+static bool coin_of(size_t candidate)
+{
+    prg g;
+    uint8_t coin[8];
+    prg_init(&g, draw_seed, "record draw");
+    prg_read(&g, coin, sizeof coin, 0, 8 * candidate);
+    prg_clear(&g);
+    return (double)load_u64(coin) < fx.t.record_rate * 0x1p64;
+}
+
 /* One record at a time, each on a fresh model. */
 static void expected_records(int64_t *X, uint64_t round, const sefl_rng *rng)
 {
@@ -131,7 +151,9 @@ static void expected_records(int64_t *X, uint64_t round, const sefl_rng *rng)
     CHECK_OK(sefl_new(&one, t->params, sizeof *one));
     CHECK_OK(sefl_new(&v, t->params, sizeof *v));
     for (size_t k = 0; k < n; k++) {
-        size_t d = ((round - 1) * t->records_max + k) % docs;
+        size_t d = ((round - 1) * n + k) % docs;
+        if (t->record_rate < 1 && !coin_of(k))
+            continue;
         size_t from = fx.text.line[fx.text.doc[d]], len = fx.text.line[fx.text.doc[d + 1]] - from;
         lm *m = NULL;
         double loss, norm = 0;
@@ -182,6 +204,7 @@ static const shape shapes[] = {
       .noise = TASK_NOISE_JOINT,
       .unit = TASK_UNIT_RECORD,
       .schedule = TASK_COSINE },
+    { .scheme = "pad", .noise = TASK_NOISE_JOINT, .unit = TASK_UNIT_RECORD, .record_rate = 0.5 },
 };
 
 typedef struct seen {
@@ -461,19 +484,20 @@ static void one_record_moves_the_sum_by_its_bound(void **state)
     (void)state;
     CHECK_OK(corpus_read_over(&other, fx.words, &(corpus_file){ .path = "text" },
                               span_of_str(harmless)));
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 6; k++) {
         int64_t *with = NULL, *without = NULL;
-        fixture_task(&fx, &shapes[k % 2 ? 6 : 8]);
+        fixture_task(&fx, &shapes[k >= 4 ? 11 : k % 2 ? 6 : 8]);
         fx.t.gradient_clip = k < 2 ? 0.25 : 0;
-        fixture_model_as(&fx, 1, models[k / 2]);
+        fixture_model_as(&fx, 1, models[k / 2 % 2]);
         CHECK_OK(sefl_new(&with, fx.t.values, sizeof *with));
         CHECK_OK(sefl_new(&without, fx.t.values, sizeof *without));
         for (uint64_t round = 1; round <= 3;
-             round++) { /* 4 of 6 records: it is in rounds 2 and 3 */
+             round++) { /* 4 of 6 records: it is in rounds 2 (first) and 3 (third) */
+            const bool in = round > 1 && (k < 4 || coin_of(round == 2 ? 0 : 2));
             bool zeroed, clean, any = false;
             made_of(&fx.text, with, &zeroed, round);
             made_of(&other, without, &clean, round);
-            assert_true(zeroed == (round > 1));
+            assert_true(zeroed == in);
             assert_false(clean);
             for (size_t i = 0; i < fx.t.values; i++) {
                 any = any || with[i] != 0; /* the other records are there */
@@ -481,7 +505,7 @@ static void one_record_moves_the_sum_by_its_bound(void **state)
             }
             assert_true(any);
             uint64_t hi, square = sum_of_squares(&hi, without, fx.t.values);
-            assert_true((round > 1) == (square > 0));
+            assert_true(in == (square > 0));
             assert_true(hi == 0 && square <= fx.t.grid.s2);
         }
         sefl_free(with), sefl_free(without);

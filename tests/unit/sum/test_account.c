@@ -44,16 +44,43 @@ static void terms(void **state)
     t.amplified = false;
     l = terms_of_task(&t);
     assert_true(l.rate == 1); /* visible sampling gives no amplification */
-    t.sampling = TASK_HIDDEN, t.amplified = true, t.unit = TASK_UNIT_RECORD;
+    t.sampling = TASK_HIDDEN, t.amplified = t.secret_draw = true;
     l = terms_of_task(&t);
     CHECK_OK(ledger_terms_check(&l));
-    assert_true(l.rate == 0.25 && l.hidden && l.unit == LEDGER_UNIT_RECORD);
+    assert_true(l.rate == 0.25 && l.hidden && l.unit == LEDGER_UNIT_CLIENT);
+    l = terms_of_client(&t);
+    assert_true(l.rate == 0.25 && l.hidden);
+
+    t = some_task(1, TASK_NOISE_JOINT, true);
+    t.unit = TASK_UNIT_RECORD, t.record_rate = 0.125, t.secret_draw = true;
+    l = terms_of_task(&t);
+    CHECK_OK(ledger_terms_check(&l));
+    assert_true(l.rate == 0.125 && l.hidden && l.unit == LEDGER_UNIT_RECORD);
+    l = terms_of_client(&t); /* no server sees the draw of a record */
+    assert_true(l.rate == 0.125 && l.hidden);
+    t.record_rate = 1, t.secret_draw = false;
+    l = terms_of_task(&t);
+    CHECK_OK(ledger_terms_check(&l));
+    assert_true(l.rate == 1 && !l.hidden);
 
     t = some_task(2, TASK_NOISE_OWN, true);
     l = terms_of_task(&t);
     CHECK_OK(ledger_terms_check(&l));
     assert_true(l.noise == DP_NOISE_DISCRETE && l.sigma_steps == 9000 && l.dim == 0);
 
+    /* correlated noise: a client's ledger charges up to the last round */
+    for (task_noise n = TASK_NOISE_JOINT; n <= TASK_NOISE_OWN; n++) {
+        t = some_task(4, n, true);
+        t.filter = (dp_filter){ 1, { 3000 } };
+        t.filter_bits = 21, t.separation = 4, t.rounds = 60;
+        l = terms_of_task(&t);
+        CHECK_OK(ledger_terms_check(&l));
+        assert_true(l.z == 4 && l.dim == 1000 && l.separation == 4 && l.horizon == 0);
+        assert_true(l.filter.gamma[0] == 3000 && l.units == dp_filter_units(21));
+        l = terms_of_client(&t);
+        CHECK_OK(ledger_terms_check(&l));
+        assert_true(l.separation == 0 && l.horizon == 60 && l.z == 4);
+    }
     for (task_noise n = TASK_NOISE_NONE; n <= TASK_NOISE_OWN;
          n++) { /* claim: none, whatever noise */
         t = some_task(3, n, false);

@@ -105,9 +105,9 @@ static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *ou
         seeded_fill(&gen, seed, sizeof seed);
         prg_init(&own.coins, seed, "own noise");
     }
-    CHECK_OK(noise_reply_make(reply, &np, &dn, &add[1], NULL, &csp_rng));
+    CHECK_OK(noise_reply_make(reply, &np, &dn, &add[1], NULL, NULL, &csp_rng));
     prg_init(&own.coins, coins, "own noise");
-    CHECK_OK(noise_reply_finish(out, &np, span_of(reply, bytes), &dv, &add[0], NULL, coins));
+    CHECK_OK(noise_reply_finish(out, &np, span_of(reply, bytes), &dv, &add[0], NULL, NULL, coins));
     free(reply), free(x[0]), free(x[1]);
     free(v), free(m), free(sum), free(plain);
 }

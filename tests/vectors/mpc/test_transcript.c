@@ -154,9 +154,9 @@ static void transcript_is_known(void **state)
         sefl_rng rng = seeded_rng(&gen);
         noise_digits dn = noise_digits_of(masked), dv = noise_digits_of(mask);
         noise_source add[SIDES] = { { add_share, e[0].x }, { add_share, e[1].x } };
-        CHECK_OK(noise_reply_make(reply, &p, &dn, &add[1], NULL, &rng));
-        CHECK_OK(
-            noise_reply_finish(w, &p, span_of(reply, sizeof reply), &dv, &add[0], NULL, coins));
+        CHECK_OK(noise_reply_make(reply, &p, &dn, &add[1], NULL, NULL, &rng));
+        CHECK_OK(noise_reply_finish(w, &p, span_of(reply, sizeof reply), &dv, &add[0], NULL, NULL,
+                                    coins));
         for (size_t i = 0; i < N; i++) /* sum i, noise of a few sigma */
             assert_true(w[i] > (int64_t)i - 120 && w[i] < (int64_t)i + 120);
         sha256_of(digest[4], span_of(reply, sizeof reply));
@@ -201,9 +201,10 @@ static void own_is_known(void **state)
     seeded_init(&gen, 2024, "reply");
     sefl_rng rng = seeded_rng(&gen);
     noise_digits dn = noise_digits_of(masked), dv = noise_digits_of(mask);
-    CHECK_OK(noise_reply_make(reply, &p, &dn, &(noise_source){ add_known, &times[1] }, NULL, &rng));
+    CHECK_OK(noise_reply_make(reply, &p, &dn, &(noise_source){ add_known, &times[1] }, NULL, NULL,
+                              &rng));
     CHECK_OK(noise_reply_finish(w, &p, span_of(reply, sizeof reply), &dv,
-                                &(noise_source){ add_known, &times[0] }, NULL, coins));
+                                &(noise_source){ add_known, &times[0] }, NULL, NULL, coins));
     sha256_of(digest[0], span_of(reply, sizeof reply));
     digest_numbers(digest[1], (const uint64_t *)w);
     for (int d = 0; d < 2; d++)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define VECTOR SEFL_SOURCE_DIR "/tests/vectors/store/ledger-v2.bin"
+#define VECTOR SEFL_SOURCE_DIR "/tests/vectors/store/ledger-v3.bin"
 
 static void same_bytes(void **state)
 {
@@ -28,10 +28,21 @@ static void same_bytes(void **state)
                        .sigma_steps = 38662,
                        .epsilon_max = 8,
                        .delta = 1e-6 };
+    ledger_terms c = { .noise = DP_NOISE_JOINT,
+                       .z = 16,
+                       .rate = 1,
+                       .dim = 945510,
+                       .max_rounds_per_client = 5,
+                       .epsilon_max = 8,
+                       .delta = 1e-6,
+                       .separation = 20,
+                       .filter = { 2, { 3000, 200 } },
+                       .horizon = 100,
+                       .units = 0x1p39 };
     sefl_buf want = { 0 }, got = { 0 };
     ledger *l = NULL;
     for (int i = 0; i < 32; i++)
-        a.task[i] = (uint8_t)i, b.task[i] = (uint8_t)(32 + i);
+        a.task[i] = (uint8_t)i, b.task[i] = (uint8_t)(32 + i), c.task[i] = (uint8_t)(64 + i);
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/ledger", dir);
     CHECK_OK(ledger_create(path, "people"));
@@ -40,6 +51,7 @@ static void same_bytes(void **state)
     CHECK_OK(ledger_charge(l, &a, 1, NULL));
     CHECK_OK(ledger_charge(l, &a, 300, NULL));
     CHECK_OK(ledger_charge(l, &b, 7, NULL));
+    CHECK_OK(ledger_charge(l, &c, 21, NULL));
     ledger_head mine, theirs;
     ledger_get_head(l, &mine);
     ledger_close(l);
@@ -50,7 +62,8 @@ static void same_bytes(void **state)
     CHECK_OK(ledger_open_read(&l, VECTOR));
     ledger_get_head(l, &theirs);
     assert_memory_equal(&mine, &theirs, sizeof mine);
-    assert_true(ledger_has(l, a.task, 300) && ledger_has(l, b.task, 7));
+    assert_true(ledger_has(l, a.task, 300) && ledger_has(l, b.task, 7) &&
+                ledger_has(l, c.task, 21));
     ledger_close(l);
     buf_clear(&want);
     buf_clear(&got);

@@ -7,6 +7,7 @@
 #include "support/check.h"
 #include "support/csp_desk.h"
 #include "support/folder.h"
+#include "support/store_place.h"
 
 #include "base/alloc.h"
 #include "base/file.h"

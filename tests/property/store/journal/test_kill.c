@@ -8,7 +8,7 @@
  *  - at_random: no trace, the clock decides; one journal lives through all the kills. */
 #include "support/check.h"
 #include "support/folder.h"
-#include "unit/store/journal/file_of.h"
+#include "support/store_place.h"
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -103,7 +103,7 @@ static sefl_status do_step(journal **j, step k, uint64_t n)
     sefl_span v = span_of(value, sizeof value);
     switch (k) {
     case STEP_OPEN:
-        return *j ? SEFL_OK : journal_open(j, folder, "aggregator", task);
+        return *j ? SEFL_OK : store_open(j, folder, "aggregator", task);
     case STEP_ROUND:
         return journal_round_put(*j, &(journal_round){ .round = 1, .attempt = n });
     case STEP_PAIR:
@@ -246,7 +246,7 @@ static uint64_t check_all(const uint64_t done[STEPS])
     journal_round r = { 0 };
     sefl_buf b = { 0 };
     char path[300];
-    CHECK_OK(journal_open(&j, folder, "aggregator", task));
+    CHECK_OK(store_open(&j, folder, "aggregator", task));
     (void)!journal_round_get(j, 1, &r);
     check_number("round", r.attempt, done[STEP_ROUND]);
     (void)!journal_fact_get(j, 1, "one", &b);
@@ -260,7 +260,7 @@ static uint64_t check_all(const uint64_t done[STEPS])
         uint64_t lap =
             done[STEP_TEMPORARY] > done[STEP_WIPE] ? done[STEP_TEMPORARY] : done[STEP_WIPE] + 1;
         buf_reset(&b);
-        sefl_status st = i == 1 ? file_of(j, 1, name[i], &b, 100)
+        sefl_status st = i == 1 ? journal_file_get(j, 1, name[i], &b)
                                 : journal_secret_get(j, i == 0 ? 1 : 1 + lap, name[i], &b);
         assert_true(st == SEFL_OK || st == SEFL_ENOTFOUND); /* never SEFL_ECRYPTO */
         assert_true(st != SEFL_OK || b.n == 8);

@@ -1,6 +1,7 @@
 #include "support/check.h"
 #include "support/csp_desk.h"
 #include "support/folder.h"
+#include "support/store_place.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -184,6 +185,8 @@ static void csp_journal_lost(void **state)
     desk_again(&d, "lost");
     desk_close(&d);
     assert_int_equal(rename(now, old), 0);
+    if (store_is_pg())
+        store_drop(now);
     CHECK_STATUS(desk_open(&d, "lost"), SEFL_ESTATE);
     assert_non_null(strstr(sefl_last_error(), "charged 2 rounds"));
     assert_non_null(strstr(sefl_last_error(), "old copy"));
@@ -256,12 +259,15 @@ static void csp_keys(void **state)
 
     CHECK_OK(csp_store_key_make(&d.t, 4, kem_a));
     snprintf(first, sizeof first, "%s/task-1/round-4.kem", folder_path("keys"));
-    assert_true(file_exists(first));
+    assert_true(store_is_pg() ? store_count(folder_path("keys"), "round_key WHERE kind = 1") == 1
+                              : file_exists(first));
     desk_close(&d);
     task other = desk_task();
     other.id[0] = 99;
     CHECK_OK(desk_open_as(&d, "keys", &other));
     assert_false(file_exists(first));
+    if (store_is_pg())
+        assert_int_equal(store_count(folder_path("keys"), "round_key WHERE kind = 1"), 0);
     desk_close(&d);
 }
 
@@ -466,10 +472,10 @@ static void csp_old_copies(void **state)
         one_step(&d, then);
         desk_close(&d);
         snprintf(copy[then], sizeof copy[then], "%s-%d", now, then);
-        folder_copy(copy[then], now);
+        store_copy(copy[then], now);
         for (int from = 0; from < then; from++) {
             csp_round r;
-            folder_copy(now, copy[from]);
+            store_copy(now, copy[from]);
             sefl_status st = desk_open(&d, "old");
             if (from == EMPTY && then >= CHARGED) {
                 CHECK_STATUS(st, SEFL_ESTATE);
@@ -497,7 +503,7 @@ static void csp_old_copies(void **state)
             }
             desk_close(&d);
         }
-        folder_copy(now, copy[then]);
+        store_copy(now, copy[then]);
     }
 }
 
@@ -517,7 +523,7 @@ static void csp_earlier_task(void **state)
     one_step(&d, SIGNED);
     one_step(&d, CHARGED);
     desk_close(&d);
-    folder_copy(copy, now);
+    store_copy(copy, now);
     CHECK_OK(desk_open(&d, "turns"));
     one_step(&d, OPENED);
     desk_close(&d);
@@ -526,7 +532,7 @@ static void csp_earlier_task(void **state)
     one_step(&d, CHARGED);
     one_step(&d, OPENED);
     desk_close(&d);
-    folder_copy(now, copy); /* the ledger and the notes beside it stay */
+    store_copy(now, copy); /* the ledger and the notes beside it stay */
     CHECK_STATUS(desk_open_as(&d, "turns", &other), SEFL_ESTATE);
     desk_close(&d);
     CHECK_OK(desk_open(&d, "turns"));
@@ -640,7 +646,7 @@ static void as_rounds(void **state)
     as_disk disk;
     sefl_coins coins = coins_system();
     as_mask m, got = { 0 };
-    CHECK_OK(journal_open(&j, folder_path("as"), "aggregator", set_a));
+    CHECK_OK(store_open(&j, folder_path("as"), "aggregator", set_a));
     disk = (as_disk){ .j = j, .coins = &coins };
     as_store t = as_disk_store(&disk);
     CHECK_STATUS(as_store_masked(&t, 3, &got), SEFL_ENOTFOUND);
@@ -662,7 +668,7 @@ static void as_rounds(void **state)
     CHECK_STATUS(as_store_replied(&t, 3, 5, id_b), SEFL_ESTATE); /* one reply to an attempt */
     journal_close(j);
 
-    CHECK_OK(journal_open(&j, folder_path("as"), "aggregator", set_a));
+    CHECK_OK(store_open(&j, folder_path("as"), "aggregator", set_a));
     disk = (as_disk){ .j = j, .coins = &coins };
     CHECK_OK(as_store_masked(&t, 3, &got));
     m = a_mask(5, set_a, 9);
@@ -697,7 +703,7 @@ static void as_faults(void **state)
     as_disk disk;
     sefl_coins coins = coins_system();
     uint64_t round = 0;
-    CHECK_OK(journal_open(&j, folder_path("as-faults"), "aggregator", set_a));
+    CHECK_OK(store_open(&j, folder_path("as-faults"), "aggregator", set_a));
     disk = (as_disk){ .j = j, .coins = &coins };
     as_store t = as_disk_store(&disk);
     for (size_t k = 0; k < 4; k++)

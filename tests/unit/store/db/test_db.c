@@ -2,7 +2,7 @@
 #include "support/folder.h"
 
 #include "base/file.h"
-#include "store/journal/db.h"
+#include "store/db/db.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static void fresh(void **state)
     const char *path = folder_path("fresh.db");
     db *d;
     struct stat sb;
-    CHECK_OK(db_open(&d, path, "tester", steps, 3));
+    CHECK_OK(db_open(&d, &db_sqlite, path, "tester", steps, 3));
     assert_int_equal(stat(path, &sb), 0);
     assert_int_equal(sb.st_mode & 0777, 0600);
     assert_int_equal(ask(d, "PRAGMA user_version"), 3);
@@ -74,7 +74,8 @@ static void fresh(void **state)
     CHECK_STATUS(db_run(d, "SELECT 1", db_u64(1)), SEFL_EIO); /* a value too many */
     assert_int_equal(ask(d, "SELECT id FROM thing"), UINT64_MAX);
     db_close(d);
-    CHECK_OK(db_open(&d, path, "tester", steps, 3)); /* again: no migration runs twice */
+    CHECK_OK(
+        db_open(&d, &db_sqlite, path, "tester", steps, 3)); /* again: no migration runs twice */
     assert_int_equal(ask(d, "SELECT size FROM thing"), 2);
     db_close(d);
     db_close(NULL);
@@ -100,7 +101,7 @@ static void transactions(void **state)
     (void)state;
     db *d;
     int rows = 0;
-    CHECK_OK(db_open(&d, folder_path("tx.db"), "tester", steps, 1));
+    CHECK_OK(db_open(&d, &db_sqlite, folder_path("tx.db"), "tester", steps, 1));
     db_rollback(d);
     CHECK_OK(db_begin(d));
     CHECK_OK(db_run(d, "INSERT INTO thing VALUES(1,'a'),(2,'b')"));
@@ -128,24 +129,24 @@ static void migration(void **state)
     by_hand(path, version_1);
     /* a step that fails halfway leaves the previous version usable */
     static const char *const bad[] = { "", "CREATE TABLE extra(x); CREATE TABLE thing(y)" };
-    CHECK_STATUS(db_open(&d, path, "tester", bad, 2), SEFL_EIO);
+    CHECK_STATUS(db_open(&d, &db_sqlite, path, "tester", bad, 2), SEFL_EIO);
     assert_null(d);
-    CHECK_OK(db_open(&d, path, "tester", steps, 1));
+    CHECK_OK(db_open(&d, &db_sqlite, path, "tester", steps, 1));
     assert_int_equal(ask(d, "SELECT count(*) FROM sqlite_master WHERE name='extra'"), 0);
     assert_int_equal(ask(d, "PRAGMA user_version"), 1);
     db_close(d);
-    CHECK_OK(db_open(&d, path, "tester", steps, 3));
+    CHECK_OK(db_open(&d, &db_sqlite, path, "tester", steps, 3));
     assert_int_equal(ask(d, "PRAGMA user_version"), 3);
     assert_int_equal(ask(d, "SELECT sum(size) FROM thing"), 12);
     assert_int_equal(ask(d, "SELECT count(*) FROM thing WHERE name='older'"), 1);
     db_close(d);
 
     /* a later version is refused and left untouched */
-    CHECK_STATUS(db_open(&d, path, "tester", steps, 2), SEFL_EUNSUPPORTED);
+    CHECK_STATUS(db_open(&d, &db_sqlite, path, "tester", steps, 2), SEFL_EUNSUPPORTED);
     assert_non_null(strstr(sefl_last_error(), "version 3"));
-    CHECK_OK(db_open(&d, path, "tester", steps, 3));
+    CHECK_OK(db_open(&d, &db_sqlite, path, "tester", steps, 3));
     db_close(d);
-    CHECK_STATUS(db_open(&d, path, "other", steps, 3), SEFL_ESTATE);
+    CHECK_STATUS(db_open(&d, &db_sqlite, path, "other", steps, 3), SEFL_ESTATE);
     assert_non_null(strstr(sefl_last_error(), "tester"));
 }
 
@@ -167,7 +168,7 @@ static void refused(void **state)
     char text[4096];
     memset(text, 'x', sizeof text);
     const char *path = folder_put("text.db", text, sizeof text);
-    CHECK_STATUS(db_open(&d, path, "tester", steps, 3), SEFL_EPROTO);
+    CHECK_STATUS(db_open(&d, &db_sqlite, path, "tester", steps, 3), SEFL_EPROTO);
     CHECK_OK(file_read(&b, path, sizeof text));
     assert_memory_equal(b.p, text, sizeof text);
     buf_clear(&b);
@@ -175,28 +176,28 @@ static void refused(void **state)
     path = folder_path("foreign.db");
     by_hand(path, "CREATE TABLE thing(id)");
     CHECK_OK(file_read(&b, path, 1 << 20));
-    CHECK_STATUS(db_open(&d, path, "tester", steps, 3), SEFL_EPROTO);
+    CHECK_STATUS(db_open(&d, &db_sqlite, path, "tester", steps, 3), SEFL_EPROTO);
     check_same(path, &b);
     path = folder_path("foreign2.db");
     by_hand(path, "CREATE TABLE thing(id); PRAGMA user_version=1");
-    CHECK_STATUS(db_open(&d, path, "tester", steps, 3), SEFL_EPROTO);
+    CHECK_STATUS(db_open(&d, &db_sqlite, path, "tester", steps, 3), SEFL_EPROTO);
 
     path = folder_path("cut.db"); /* ours, but its second half is lost */
     by_hand(path, version_1);
     assert_int_equal(truncate(path, 5000), 0);
-    CHECK_STATUS(db_open(&d, path, "tester", steps, 3), SEFL_EPROTO);
+    CHECK_STATUS(db_open(&d, &db_sqlite, path, "tester", steps, 3), SEFL_EPROTO);
 
     assert_int_equal(mkdir(folder_path("folder.db"), 0700), 0);
-    CHECK_STATUS(db_open(&d, folder_path("folder.db"), "tester", steps, 3), SEFL_EIO);
+    CHECK_STATUS(db_open(&d, &db_sqlite, folder_path("folder.db"), "tester", steps, 3), SEFL_EIO);
     assert_int_equal(symlink(folder_path("v1.db"), folder_path("link.db")), 0);
-    CHECK_STATUS(db_open(&d, folder_path("link.db"), "tester", steps, 3), SEFL_EIO);
-    CHECK_STATUS(db_open(&d, folder_path("no/such.db"), "tester", steps, 3), SEFL_EIO);
+    CHECK_STATUS(db_open(&d, &db_sqlite, folder_path("link.db"), "tester", steps, 3), SEFL_EIO);
+    CHECK_STATUS(db_open(&d, &db_sqlite, folder_path("no/such.db"), "tester", steps, 3), SEFL_EIO);
 
     path = folder_put("empty.db", "", 0); /* its creator died at once */
-    CHECK_OK(db_open(&d, path, "tester", steps, 3));
+    CHECK_OK(db_open(&d, &db_sqlite, path, "tester", steps, 3));
     db_close(d);
     path = folder_path("locked.db"); /* another writer holds it permanently */
-    CHECK_OK(db_open(&d, path, "tester", steps, 3));
+    CHECK_OK(db_open(&d, &db_sqlite, path, "tester", steps, 3));
     CHECK_OK(db_run(d, "PRAGMA busy_timeout=10"));
     sqlite3 *s;
     assert_int_equal(sqlite3_open(path, &s), SQLITE_OK);
@@ -215,7 +216,7 @@ static void full(void **state)
     unsigned n = 0;
     sefl_status st;
     static uint8_t blob[3000];
-    CHECK_OK(db_open(&d, folder_path("full.db"), "tester", steps, 1));
+    CHECK_OK(db_open(&d, &db_sqlite, folder_path("full.db"), "tester", steps, 1));
     CHECK_OK(db_run(d, "CREATE TABLE fill(n INTEGER PRIMARY KEY, b BLOB)"));
     CHECK_OK(db_run(d, "PRAGMA max_page_count=40"));
     do {
@@ -237,7 +238,7 @@ static void full(void **state)
     CHECK_OK(db_run(d, "PRAGMA max_page_count=400"));
     CHECK_OK(db_run(d, "INSERT INTO fill VALUES(-1, ?)", db_blob(span_of(blob, 3000))));
     db_close(d);
-    CHECK_OK(db_open(&d, folder_path("full.db"), "tester", steps, 1));
+    CHECK_OK(db_open(&d, &db_sqlite, folder_path("full.db"), "tester", steps, 1));
     assert_int_equal(ask(d, "SELECT count(*) FROM fill"), 2 * n + 1);
     assert_int_equal(
         ask(d, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check='ok'"), 1);
@@ -248,7 +249,8 @@ static void faults(void **state)
 {
     (void)state;
     db *d = NULL;
-    TEST_FAULTS(FAULT_ALLOC, st = db_open(&d, folder_path("alloc.db"), "tester", steps, 3),
+    TEST_FAULTS(FAULT_ALLOC,
+                st = db_open(&d, &db_sqlite, folder_path("alloc.db"), "tester", steps, 3),
                 db_close(d));
 }
 

@@ -1,8 +1,8 @@
 /* Design. The file itself records role and version: application_id marks it as ours, user_version
  * counts the steps that have run, table sefl_role names the role. All three change in the
- * transaction of a step, so a crash leaves the version before or the version after. db_open checks
+ * transaction of a step, so a crash leaves the version before or the version after. Opening checks
  * a file before it changes anything in it (the switch to WAL comes after the checks). */
-#include "store/journal/db.h"
+#include "store/db/db.h"
 
 #include "base/alloc.h"
 
@@ -15,16 +15,17 @@
 
 enum { APPLICATION_ID = 0x5345464c /* "SEFL" */, BUSY_MS = 5000, KEPT = 8 };
 
-struct db {
+typedef struct lite {
+    db base;
     sqlite3 *sql;
-    char *path;
     sqlite3_stmt *kept[KEPT]; /* reset, for the next call with the same text; NULL: none */
     unsigned oldest;
-};
+} lite;
 
-struct db_row {
+typedef struct lite_row {
+    db_row base;
     sqlite3_stmt *stmt;
-};
+} lite_row;
 
 /* ---- failures ------------------------------------------------------------------------------ */
 
@@ -54,15 +55,15 @@ static sefl_status code_of(int rc, int extended)
 
 /* Of the latest failing call on d->sql, before which errno was 0: SQLite keeps the system's reason
  * of failed opens only. */
-static sefl_status fail_sql(const db *d, int rc)
+static sefl_status fail_sql(const lite *d, int rc)
 {
     int err = errno;
     sefl_status st = code_of(rc & 0xff, sqlite3_extended_errcode(d->sql));
     if ((rc & 0xff) == SQLITE_FULL)
-        return sefl_fail(st, "%s: no space left on its disk", d->path);
+        return sefl_fail(st, "%s: no space left on its disk", d->base.place);
     if (st == SEFL_EIO && (rc & 0xff) != SQLITE_ERROR && err != 0)
-        return sefl_fail(st, "%s: %s (%s)", d->path, sqlite3_errmsg(d->sql), strerror(err));
-    return sefl_fail(st, "%s: %s", d->path, sqlite3_errmsg(d->sql));
+        return sefl_fail(st, "%s: %s (%s)", d->base.place, sqlite3_errmsg(d->sql), strerror(err));
+    return sefl_fail(st, "%s: %s", d->base.place, sqlite3_errmsg(d->sql));
 }
 
 /* ---- statements ---------------------------------------------------------------------------- */
@@ -83,20 +84,36 @@ static int bind(sqlite3_stmt *s, int at, const db_value *v)
     }
 }
 
-/* A statement for this text: the kept one, which leaves the list, or a new one. */
-static int take_statement(db *d, const char *sql, sqlite3_stmt **out)
+/* The text without FOR UPDATE or FOR SHARE at its end, which SQLite does not know. */
+static size_t length_of(const char *sql)
 {
-    for (unsigned i = 0; i < KEPT; i++)
-        if (d->kept[i] && strcmp(sqlite3_sql(d->kept[i]), sql) == 0) {
+    static const char *const ends[] = { " FOR UPDATE", " FOR SHARE" };
+    size_t n = strlen(sql);
+    for (size_t i = 0; i < 2; i++) {
+        size_t m = strlen(ends[i]);
+        if (n > m && strcmp(sql + n - m, ends[i]) == 0)
+            return n - m;
+    }
+    return n;
+}
+
+/* A statement for this text: the kept one, which leaves the list, or a new one. */
+static int take_statement(lite *d, const char *sql, sqlite3_stmt **out)
+{
+    const size_t n = length_of(sql);
+    for (unsigned i = 0; i < KEPT; i++) {
+        const char *kept = d->kept[i] ? sqlite3_sql(d->kept[i]) : NULL;
+        if (kept && strncmp(kept, sql, n) == 0 && kept[n] == 0) {
             *out = d->kept[i];
             d->kept[i] = NULL;
             return SQLITE_OK;
         }
-    return sqlite3_prepare_v2(d->sql, sql, -1, out, NULL);
+    }
+    return sqlite3_prepare_v2(d->sql, sql, (int)n, out, NULL);
 }
 
 /* Keeps a statement for reuse; not after a failure, and not one without values, which runs once. */
-static void give_statement(db *d, sqlite3_stmt *s, bool keep)
+static void give_statement(lite *d, sqlite3_stmt *s, bool keep)
 {
     if (!s || !keep || sqlite3_reset(s) != SQLITE_OK || sqlite3_clear_bindings(s) != SQLITE_OK) {
         sqlite3_finalize(s); /* repeats the failure that we have */
@@ -110,8 +127,10 @@ static void give_statement(db *d, sqlite3_stmt *s, bool keep)
     d->kept[at] = s;
 }
 
-sefl_status db_each_args(db *d, const char *sql, const db_value *args, db_row_fn *fn, void *ctx)
+static sefl_status lite_each(db *base, const char *sql, const db_value *args, db_row_fn *fn,
+                             void *ctx)
 {
+    lite *d = (lite *)base;
     sefl_status st = SEFL_OK;
     sqlite3_stmt *s = NULL;
     errno = 0;
@@ -127,7 +146,7 @@ sefl_status db_each_args(db *d, const char *sql, const db_value *args, db_row_fn
     }
     while ((rc = sqlite3_step(s)) == SQLITE_ROW) {
         if (fn)
-            SEFL_TRY(fn(ctx, &(db_row){ s }));
+            SEFL_TRY(fn(ctx, &(const lite_row){ { &db_sqlite }, s }.base));
     }
     if (rc != SQLITE_DONE)
         st = fail_sql(d, rc);
@@ -136,24 +155,29 @@ done:
     return st;
 }
 
-uint64_t db_col_u64(const db_row *r, int col)
+static sqlite3_stmt *of(const db_row *r)
 {
-    return (uint64_t)sqlite3_column_int64(r->stmt, col);
+    return ((const lite_row *)r)->stmt;
 }
 
-sefl_span db_col_bytes(const db_row *r, int col)
+static uint64_t lite_u64(const db_row *r, int col)
 {
-    const void *p = sqlite3_column_blob(r->stmt, col); /* before _bytes: it may convert */
-    return span_of(p, (size_t)sqlite3_column_bytes(r->stmt, col));
+    return (uint64_t)sqlite3_column_int64(of(r), col);
 }
 
-bool db_col_null(const db_row *r, int col)
+static sefl_span lite_bytes(const db_row *r, int col)
 {
-    return sqlite3_column_type(r->stmt, col) == SQLITE_NULL;
+    const void *p = sqlite3_column_blob(of(r), col); /* before _bytes: it may convert */
+    return span_of(p, (size_t)sqlite3_column_bytes(of(r), col));
+}
+
+static bool lite_null(const db_row *r, int col)
+{
+    return sqlite3_column_type(of(r), col) == SQLITE_NULL;
 }
 
 /* Several statements without values. */
-static sefl_status script(db *d, const char *sql)
+static sefl_status script(lite *d, const char *sql)
 {
     errno = 0;
     int rc = sqlite3_exec(d->sql, sql, NULL, NULL, NULL);
@@ -162,84 +186,80 @@ static sefl_status script(db *d, const char *sql)
 
 /* ---- transactions -------------------------------------------------------------------------- */
 
-sefl_status db_begin(db *d)
+static sefl_status lite_begin(db *d, bool alone)
 {
-    return script(d, "BEGIN IMMEDIATE");
+    (void)alone; /* SQLite has one writer */
+    return script((lite *)d, "BEGIN IMMEDIATE");
 }
 
-sefl_status db_commit(db *d)
+static void lite_rollback(db *base)
 {
-    sefl_status st = script(d, "COMMIT");
-    if (st != SEFL_OK)
-        db_rollback(d);
-    return st;
-}
-
-void db_rollback(db *d)
-{
+    lite *d = (lite *)base;
     if (d->sql && !sqlite3_get_autocommit(d->sql)) /* some failures have rolled back already */
         (void)sqlite3_exec(d->sql, "ROLLBACK", NULL, NULL, NULL);
 }
 
+static sefl_status lite_commit(db *d)
+{
+    sefl_status st = script((lite *)d, "COMMIT");
+    if (st != SEFL_OK)
+        lite_rollback(d);
+    return st;
+}
+
+static sefl_status lite_now(db *d, uint64_t *out)
+{
+    return db_each(d, db_take_u64, out,
+                   "SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)");
+}
+
+static sefl_status lite_tidy(db *d, const char *table)
+{
+    (void)d, (void)table; /* SQLite reuses the pages of deleted rows at once */
+    return SEFL_OK;
+}
+
 /* ---- opening ------------------------------------------------------------------------------- */
-
-sefl_status db_take_u64(void *ctx, const db_row *row)
-{
-    *(uint64_t *)ctx = db_col_u64(row, 0);
-    return SEFL_OK;
-}
-
-typedef struct role_name {
-    char text[64];
-} role_name;
-
-static sefl_status take_role(void *ctx, const db_row *row)
-{
-    role_name *r = ctx;
-    sefl_span s = db_col_bytes(row, 0);
-    snprintf(r->text, sizeof r->text, "%.*s", (int)(s.n < 60 ? s.n : 60), (const char *)s.p);
-    return SEFL_OK;
-}
 
 /* Checks that the file is ours, of this role and of a known version. *version: number of steps that
  * have run. Changes nothing. */
-static sefl_status look(db *d, const char *role, unsigned nsteps, uint64_t *version)
+static sefl_status look(lite *d, const char *role, unsigned nsteps, uint64_t *version)
 {
     uint64_t id = 0, tables = 0;
-    role_name found = { "" };
-    SEFL_PASS(db_each(d, db_take_u64, &id, "PRAGMA application_id"));
-    SEFL_PASS(db_each(d, db_take_u64, version, "PRAGMA user_version"));
-    SEFL_PASS(db_each(d, db_take_u64, &tables, "SELECT count(*) FROM sqlite_master"));
+    db_word found = { "" };
+    SEFL_PASS(db_each(&d->base, db_take_u64, &id, "PRAGMA application_id"));
+    SEFL_PASS(db_each(&d->base, db_take_u64, version, "PRAGMA user_version"));
+    SEFL_PASS(db_each(&d->base, db_take_u64, &tables, "SELECT count(*) FROM sqlite_master"));
     if (id == 0 && *version == 0 && tables == 0)
         return SEFL_OK; /* new, or its maker died before the first step */
     SEFL_NEED(id == APPLICATION_ID && *version > 0, SEFL_EPROTO,
-              "%s is a database of another program", d->path);
+              "%s is a database of another program", d->base.place);
     SEFL_NEED(*version <= nsteps, SEFL_EUNSUPPORTED,
               "%s has version %llu, but this program supports versions up to %u: use a newer sefl",
-              d->path, (unsigned long long)*version, nsteps);
-    SEFL_PASS(db_each(d, take_role, &found, "SELECT name FROM sefl_role"));
+              d->base.place, (unsigned long long)*version, nsteps);
+    SEFL_PASS(db_each(&d->base, db_take_word, &found, "SELECT name FROM sefl_role"));
     SEFL_NEED(strcmp(found.text, role) == 0, SEFL_ESTATE, "%s belongs to a %s, not to a %s",
-              d->path, found.text, role);
+              d->base.place, found.text, role);
     return SEFL_OK;
 }
 
-static sefl_status step(db *d, const char *role, const char *sql, uint64_t to)
+static sefl_status step(lite *d, const char *role, const char *sql, uint64_t to)
 {
     sefl_status st = SEFL_OK;
     char pragma[96];
     snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=%llu",
              APPLICATION_ID, (unsigned long long)to);
-    SEFL_TRY(db_begin(d));
+    SEFL_TRY(db_begin(&d->base));
     if (to == 1) {
         SEFL_TRY(script(d, "CREATE TABLE sefl_role(name TEXT NOT NULL)"));
-        SEFL_TRY(db_run(d, "INSERT INTO sefl_role VALUES(?)", db_text(role)));
+        SEFL_TRY(db_run(&d->base, "INSERT INTO sefl_role VALUES(?)", db_text(role)));
     }
     SEFL_TRY(script(d, sql));
     SEFL_TRY(script(d, pragma));
-    SEFL_TRY(db_commit(d));
+    SEFL_TRY(db_commit(&d->base));
 done:
     if (st != SEFL_OK)
-        db_rollback(d);
+        db_rollback(&d->base);
     return st;
 }
 
@@ -253,22 +273,39 @@ static sefl_status make_file(const char *path)
     return SEFL_OK;
 }
 
-static sefl_status settings_of(db *d)
+static sefl_status settings_of(lite *d)
 {
-    role_name mode = { "" };
-    SEFL_PASS(db_each(d, take_role, &mode, "PRAGMA journal_mode=WAL"));
+    db_word mode = { "" };
+    SEFL_PASS(db_each(&d->base, db_take_word, &mode, "PRAGMA journal_mode=WAL"));
     SEFL_NEED(strcmp(mode.text, "wal") == 0, SEFL_EIO,
-              "%s: its file system does not support a write-ahead log (mode is %s)", d->path,
+              "%s: its file system does not support a write-ahead log (mode is %s)", d->base.place,
               mode.text);
     return script(d, "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON");
 }
 
-sefl_status db_open(db **out, const char *path, const char *role, const char *const *steps,
-                    unsigned nsteps)
+static void lite_close(db *base)
 {
-    SEFL_MAKE(db, d, out);
+    lite *d = (lite *)base;
+    if (!d)
+        return;
+    lite_rollback(base);
+    for (unsigned i = 0; i < KEPT; i++)
+        sqlite3_finalize(d->kept[i]);
+    sqlite3_close(d->sql); /* NULL is fine; no other statement outlives its call */
+    sefl_free(d->base.place);
+    sefl_free(d);
+}
+
+static sefl_status lite_open(db **out, const char *path, const char *role, const char *const *steps,
+                             unsigned nsteps)
+{
+    sefl_status st = SEFL_OK;
+    lite *d = NULL;
     uint64_t version = 0;
-    SEFL_TRY(sefl_strdup(&d->path, path));
+    *out = NULL;
+    SEFL_TRY(sefl_new(&d, 1, sizeof *d));
+    d->base.driver = &db_sqlite;
+    SEFL_TRY(sefl_strdup(&d->base.place, path));
     SEFL_TRY(make_file(path));
     errno = 0;
     int rc = sqlite3_open_v2(
@@ -284,17 +321,22 @@ sefl_status db_open(db **out, const char *path, const char *role, const char *co
     SEFL_TRY(settings_of(d));
     for (; version < nsteps; version++)
         SEFL_TRY(step(d, role, steps[version], version + 1));
-    SEFL_HAND_OVER(out, d, db_close);
+    *out = &d->base, d = NULL;
+done:
+    lite_close(d ? &d->base : NULL);
+    return st;
 }
 
-void db_close(db *d)
-{
-    if (!d)
-        return;
-    db_rollback(d);
-    for (unsigned i = 0; i < KEPT; i++)
-        sqlite3_finalize(d->kept[i]);
-    sqlite3_close(d->sql); /* NULL is fine; no other statement outlives its call */
-    sefl_free(d->path);
-    sefl_free(d);
-}
+const db_driver db_sqlite = {
+    .open = lite_open,
+    .close = lite_close,
+    .begin = lite_begin,
+    .commit = lite_commit,
+    .rollback = lite_rollback,
+    .each = lite_each,
+    .col_u64 = lite_u64,
+    .col_bytes = lite_bytes,
+    .col_null = lite_null,
+    .now_ms = lite_now,
+    .tidy = lite_tidy,
+};

@@ -1,0 +1,141 @@
+/* Design. Every number here is a sum of terms >= 0, so a relative rounding error never grows by
+ * cancellation: with at most 2^17 rounds and 5 operations a term it stays below 1e-10, and the
+ * factor 1 + 1e-9 makes each result an upper bound. Admissibility is exact. */
+#include "privacy/filter.h"
+
+#include "privacy/grid.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#define UP (1 + 1e-9)
+
+sefl_status dp_filter_check(const dp_filter *f)
+{
+    uint64_t sum = 0;
+    SEFL_NEED(f->b <= DP_FILTER_LAGS, SEFL_EINVAL, "filter has %u numbers: at most %d", f->b,
+              DP_FILTER_LAGS);
+    for (unsigned j = 0; j < DP_FILTER_LAGS; j++) {
+        SEFL_NEED(j < f->b || f->gamma[j] == 0, SEFL_EINVAL,
+                  "filter has a number after its last one");
+        sum += f->gamma[j];
+    }
+    if (f->b == 0)
+        return SEFL_OK;
+    SEFL_NEED(f->gamma[f->b - 1] > 0, SEFL_EINVAL, "filter ends with 0: leave the last number out");
+    SEFL_NEED(sum <= DP_FILTER_ONE, SEFL_EINVAL,
+              "filter adds up to %" PRIu64
+              ": at most %d, or it takes back more noise than there is",
+              sum, DP_FILTER_ONE);
+    /* p[m] = 4096^m C_m <= 2^48, exact; C_m = sum of gamma_j / 4096 C_(m-j) */
+    uint64_t p[DP_FILTER_LAGS + 1] = { 1 };
+    for (unsigned m = 1; m <= f->b; m++) {
+        for (unsigned j = 1; j <= m; j++)
+            p[m] += (f->gamma[j - 1] * p[m - j]) << (DP_FILTER_BITS * (j - 1));
+        SEFL_NEED(p[m] <= p[m - 1] << DP_FILTER_BITS, SEFL_EINVAL,
+                  "filter: the effect of a vector rises %u rounds later, from %.6f to %.6f of it: "
+                  "lower number %u",
+                  m, ldexp((double)p[m - 1], -(int)(DP_FILTER_BITS * (m - 1))),
+                  ldexp((double)p[m], -(int)(DP_FILTER_BITS * m)), m);
+    }
+    return SEFL_OK;
+}
+
+/* One entry of C times a vector of pulses, from the b entries before it: v = pulse + sum of
+ * gamma_j / 4096 old[j - 1]. Moves the history on. */
+static double step(double old[DP_FILTER_LAGS], const dp_filter *f, double pulse)
+{
+    double v = pulse;
+    for (unsigned j = 0; j < f->b; j++)
+        v += (double)f->gamma[j] / DP_FILTER_ONE * old[j];
+    for (unsigned j = DP_FILTER_LAGS - 1; j > 0; j--)
+        old[j] = old[j - 1];
+    old[0] = v;
+    return v;
+}
+
+void dp_filter_column(double *c, size_t n, const dp_filter *f)
+{
+    double old[DP_FILTER_LAGS] = { 0 };
+    for (size_t i = 0; i < n; i++)
+        c[i] = step(old, f, i == 0);
+}
+
+static uint64_t apart(const dp_turns *t)
+{
+    return t->apart > 1 ? t->apart : 1;
+}
+
+uint64_t dp_turns_in(const dp_turns *t, uint64_t n)
+{
+    const uint64_t s = apart(t), fit = n / s + (n % s != 0);
+    return t->most > 0 && t->most < fit ? t->most : fit;
+}
+
+double dp_filter_s(const dp_filter *f, uint64_t n, const dp_turns *turns)
+{
+    double old[DP_FILTER_LAGS] = { 0 }, sum = 0;
+    const uint64_t s = apart(turns), turns_in = dp_turns_in(turns, n);
+    if (f->b == 0)
+        return sqrt((double)turns_in) * (n > 0 ? UP : 0);
+    for (uint64_t i = 0; i < n; i++) {
+        const double v = step(old, f, i % s == 0 && i / s < turns_in);
+        sum += v * v;
+    }
+    return sqrt(sum) * UP;
+}
+
+double dp_filter_s_of(const dp_filter *f, uint64_t n, const uint64_t *rounds, size_t count)
+{
+    double old[DP_FILTER_LAGS] = { 0 }, sum = 0;
+    size_t next = 0;
+    for (uint64_t i = 1; i <= n; i++) {
+        const bool pulse = next < count && rounds[next] == i;
+        next += pulse;
+        const double v = step(old, f, pulse);
+        sum += v * v;
+    }
+    return sqrt(sum) * UP;
+}
+
+double dp_filter_slack(const dp_filter *f, uint64_t n, uint64_t dim, double z, double units)
+{
+    double old[DP_FILTER_LAGS] = { 0 }, sum = 0;
+    if (f->b == 0)
+        return 0;
+    for (uint64_t i = 0; i < n; i++)
+        sum += step(old, f, i == 0);
+    return z / units * sum * sqrt((double)n * (double)dim) * UP;
+}
+
+double dp_filter_units(unsigned bits)
+{
+    return ldexp(DP_G44_SIGMA, (int)bits);
+}
+
+dp_model_noise dp_filter_models(const dp_filter *f, uint64_t rounds, double momentum)
+{
+    /* model: what the noise of a round is in the model m rounds later: B, then the momentum, then
+     * the sum of all steps. The model after m + 1 rounds has lags 0 .. m. */
+    double velocity = 0, model = 0, last = 0, all = 0;
+    for (uint64_t m = 0; m < rounds; m++) {
+        const double b = m == 0 ? 1 : m <= f->b ? -(double)f->gamma[m - 1] / DP_FILTER_ONE : 0;
+        velocity = momentum * velocity + b;
+        model += velocity;
+        last += model * model;
+        all += last;
+    }
+    return (dp_model_noise){ sqrt(last), rounds ? sqrt(all / (double)rounds) : 0 };
+}
+
+dp_event dp_filter_event(const dp_event *ev, double s, uint64_t n)
+{
+    dp_event all = *ev;
+    all.rate = 1;
+    all.count = n > 0;
+    if (n > 0) {
+        all.z /= s;
+        all.dim *= n;
+    }
+    return all;
+}

@@ -1,0 +1,213 @@
+/* Design. The URL is parsed once with libpq's own parser; what it names explicitly decides whether
+ * the server is local. After the connection, libpq tells which address it really used: the
+ * environment (PGHOSTADDR) cannot move a local name elsewhere. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "store/pg/inside.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OLDEST = 120000, PAUSE_MS = 100 };
+
+/* ---- the URL ------------------------------------------------------------------------------- */
+
+static const char *value_of(const PQconninfoOption *o, const char *key)
+{
+    for (; o->keyword; o++)
+        if (strcmp(o->keyword, key) == 0)
+            return o->val ? o->val : "";
+    return "";
+}
+
+static bool is_loopback(const char *host, size_t n)
+{
+    char text[64];
+    struct in_addr four;
+    struct in6_addr six;
+    if (n >= sizeof text)
+        return false;
+    memcpy(text, host, n);
+    text[n] = 0;
+    return strcmp(text, "localhost") == 0 ||
+           (inet_pton(AF_INET, text, &four) == 1 && ntohl(four.s_addr) >> 24 == 127) ||
+           (inet_pton(AF_INET6, text, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six));
+}
+
+/* Every host of a comma-separated list is a Unix socket or a loopback address. */
+static bool all_local(const char *hosts)
+{
+    while (*hosts) {
+        size_t n = strcspn(hosts, ",");
+        if (n > 0 && hosts[0] != '/' && hosts[0] != '@' && !is_loopback(hosts, n))
+            return false;
+        hosts += n + (hosts[n] == ',');
+    }
+    return true;
+}
+
+static sefl_status check_options(const PQconninfoOption *o)
+{
+    const char *host = value_of(o, "host"), *addr = value_of(o, "hostaddr");
+    SEFL_NEED(!*value_of(o, "password"), SEFL_EINVAL,
+              "store: the URL contains a password: put it into a passfile (~/.pgpass, or "
+              "?passfile=FILE) and remove it from the URL");
+    SEFL_NEED(!*value_of(o, "service"), SEFL_EINVAL, "store: the URL must not name a service");
+    SEFL_NEED(*host || *addr, SEFL_EINVAL,
+              "store: the URL names no host (a Unix socket: postgresql:///DATABASE?host=/FOLDER)");
+    SEFL_NEED(*value_of(o, "dbname"), SEFL_EINVAL, "store: the URL names no database");
+    SEFL_NEED((all_local(host) && all_local(addr)) ||
+                  strcmp(value_of(o, "sslmode"), "verify-full") == 0,
+              SEFL_EINVAL,
+              "store: the server %s is not on this machine: add sslmode=verify-full (and "
+              "sslrootcert=FILE) to the URL",
+              *host ? host : addr);
+    return SEFL_OK;
+}
+
+static sefl_status parse(PQconninfoOption **out, const char *url)
+{
+    SEFL_NEED(strncmp(url, PG_PREFIX, strlen(PG_PREFIX)) == 0, SEFL_EINVAL,
+              "store: not a URL that begins with " PG_PREFIX);
+    *out = PQconninfoParse(url, NULL); /* its message may quote the URL: not shown */
+    SEFL_NEED(*out != NULL, SEFL_EINVAL, "store: the URL is malformed");
+    sefl_status st = check_options(*out);
+    if (st != SEFL_OK)
+        PQconninfoFree(*out), *out = NULL;
+    return st;
+}
+
+sefl_status pg_check_url(const char *url)
+{
+    PQconninfoOption *o;
+    SEFL_PASS(parse(&o, url));
+    PQconninfoFree(o);
+    return SEFL_OK;
+}
+
+sefl_status pg_take_url(pg *d, const char *url)
+{
+    PQconninfoOption *o;
+    char place[300];
+    SEFL_PASS(parse(&o, url));
+    const char *host = value_of(o, "host"), *port = value_of(o, "port");
+    snprintf(place, sizeof place, "%s%.120s%s%.10s/%.120s", host[0] == '/' ? "" : PG_PREFIX,
+             *host ? host : value_of(o, "hostaddr"), *port ? ":" : "", port, value_of(o, "dbname"));
+    PQconninfoFree(o);
+    SEFL_PASS(sefl_strdup(&d->url, url));
+    return sefl_strdup(&d->base.place, place);
+}
+
+/* ---- a connection -------------------------------------------------------------------------- */
+
+const char *pg_reason(const char *message, char out[200])
+{
+    size_t n = strcspn(message, "\n");
+    snprintf(out, 200, "%.*s", (int)(n < 190 ? n : 190), n ? message : "no reason given");
+    return out;
+}
+
+void pg_disconnect(pg *d)
+{
+    PQfinish(d->conn); /* NULL is fine */
+    d->conn = NULL;
+    for (unsigned i = 0; i < PG_KEPT; i++) {
+        sefl_free(d->kept[i]);
+        d->kept[i] = NULL;
+    }
+}
+
+/* Asks for one text value. */
+static sefl_status ask(pg *d, const char *sql, char out[64])
+{
+    char why[200];
+    PGresult *r = PQexec(d->conn, sql);
+    bool ok = PQresultStatus(r) == PGRES_TUPLES_OK && PQntuples(r) == 1;
+    if (ok)
+        snprintf(out, 64, "%s", PQgetvalue(r, 0, 0));
+    PQclear(r);
+    SEFL_NEED(ok, SEFL_EIO, "%s: %s", d->base.place, pg_reason(PQerrorMessage(d->conn), why));
+    return SEFL_OK;
+}
+
+static sefl_status check_server(pg *d)
+{
+    static const char *const must_be_on[] = { "fsync", "full_page_writes" };
+    char v[64], sql[64];
+    SEFL_NEED(PQserverVersion(d->conn) >= OLDEST, SEFL_EUNSUPPORTED,
+              "%s: PostgreSQL %d is too old: version 12 or later is needed", d->base.place,
+              PQserverVersion(d->conn) / 10000);
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(sql, sizeof sql, "SHOW %s", must_be_on[i]);
+        SEFL_PASS(ask(d, sql, v));
+        SEFL_NEED(strcmp(v, "on") == 0, SEFL_ESTATE,
+                  "%s: the server runs with %s=%s, so a crash could undo acknowledged steps: turn "
+                  "it on",
+                  d->base.place, must_be_on[i], v);
+    }
+    SEFL_PASS(ask(d, "SHOW synchronous_commit", v));
+    SEFL_NEED(strcmp(v, "on") == 0 || strcmp(v, "remote_apply") == 0, SEFL_ESTATE,
+              "%s: the server runs with synchronous_commit=%s, so a crash could undo acknowledged "
+              "steps: set it to on",
+              d->base.place, v);
+    SEFL_PASS(
+        ask(d, "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool", v));
+    SEFL_NEED(strcmp(v, "f") == 0, SEFL_ESTATE, "%s is read-only (a standby?)", d->base.place);
+    SEFL_PASS(ask(d, "SELECT coalesce(current_schema(), '')", v));
+    SEFL_NEED(*v, SEFL_ENOTFOUND, "%s: the schema of the search path does not exist",
+              d->base.place);
+    return SEFL_OK;
+}
+
+/* Ignores notices: libpq prints them on stderr by default. */
+static void quiet(void *ctx, const PGresult *r)
+{
+    (void)ctx, (void)r;
+}
+
+static sefl_status connect_once(pg *d)
+{
+    /* the URL comes first; what follows it wins */
+    const char *const keys[] = { "dbname",           "connect_timeout",     "tcp_user_timeout",
+                                 "keepalives_idle",  "keepalives_interval", "keepalives_count",
+                                 "application_name", "client_encoding",     NULL };
+    const char *const values[] = { d->url, "5", "20000", "10", "5", "3", "sefl", "UTF8", NULL };
+    char why[200];
+    d->conn = PQconnectdbParams(keys, values, 1);
+    SEFL_NEED(d->conn != NULL, SEFL_ENOMEM, "out of memory for a connection");
+    SEFL_NEED(PQstatus(d->conn) == CONNECTION_OK, SEFL_EIO, "cannot reach %s: %s", d->base.place,
+              pg_reason(PQerrorMessage(d->conn), why));
+    PQsetNoticeReceiver(d->conn, quiet, NULL);
+    PQconninfoOption *o = PQconninfo(d->conn);
+    SEFL_NEED(o != NULL, SEFL_ENOMEM, "out of memory for a connection");
+    const char *real = PQhostaddr(d->conn);
+    bool ok = !real || all_local(real) || strcmp(value_of(o, "sslmode"), "verify-full") == 0;
+    PQconninfoFree(o);
+    SEFL_NEED(ok, SEFL_EINVAL, "%s is not on this machine: add sslmode=verify-full to the URL",
+              d->base.place);
+    PGresult *r = PQexec(d->conn, "SET statement_timeout='60s';SET lock_timeout='20s';"
+                                  "SET idle_in_transaction_session_timeout='5s';"
+                                  "SET standard_conforming_strings=on");
+    ok = PQresultStatus(r) == PGRES_COMMAND_OK;
+    PQclear(r);
+    SEFL_NEED(ok, SEFL_EIO, "%s: %s", d->base.place, pg_reason(PQerrorMessage(d->conn), why));
+    return check_server(d);
+}
+
+sefl_status pg_connect(pg *d, unsigned patience_ms)
+{
+    const uint64_t began = clock_now_ns();
+    if (d->conn)
+        return SEFL_OK;
+    for (;;) {
+        sefl_status st = connect_once(d);
+        if (st == SEFL_OK)
+            return st;
+        pg_disconnect(d);
+        if (st != SEFL_EIO || clock_since(began) * 1000 >= patience_ms)
+            return st;
+        clock_pause_ms(PAUSE_MS);
+    }
+}
