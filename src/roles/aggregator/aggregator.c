@@ -40,6 +40,7 @@ static void refused(void *ctx, const x509_peer *p)
     agg_http *h = ctx; /* the server's context */
     atomic_fetch_add(&h->certificates[p->code], 1);
     turnout_barred(h->turnout, p->fingerprint, x509_verdict_text(p->code));
+    audit_peer_refused(h->audit, "aggregator", p);
     log_debug(h->log, "peer refused", lf_str("why", x509_verdict_text(p->code)),
               lf_str("name", p->name), lf_key("key", p->fingerprint));
 }
@@ -358,6 +359,7 @@ static sefl_status make_lanes(aggregator *a)
                                                  .coins = &a->coins,
                                                  .audit = c->audit,
                                                  .records = a->records,
+                                                 .entries = a->audit,
                                                  .log = a->o.log,
                                                  .mono = &a->mono });
 }

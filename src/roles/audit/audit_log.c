@@ -67,9 +67,10 @@ struct audit_log {
     sefl_buf lines;
     uint64_t second, refused; /* entries about refusals in this second */
     /* since the last checkpoint: */
-    uint64_t more;            /* refusals without an entry */
-    uint64_t *seen;           /* hash set of the refusals with one; 0 is an empty place */
-    size_t n_seen, n_strange; /* n_strange: of no client */
+    uint64_t more;  /* refusals without an entry */
+    uint64_t *seen; /* hash set of the refusals with one; 0 is an empty place */
+    size_t n_seen;
+    size_t n_strange[X509_VERDICTS]; /* of no client; from 1 on: certificates, by verdict */
 };
 
 /* ---- entries --------------------------------------------------------------------------------- */
@@ -145,7 +146,8 @@ static void add_more(audit_log *a)
         add(a, "more_refused", LOG_FIELDS(lf_u64("count", a->more)));
     if (a->n_seen > 0)
         memset(a->seen, 0, SEEN_PLACES * sizeof *a->seen);
-    a->more = a->n_seen = a->n_strange = 0;
+    a->more = a->n_seen = 0;
+    memset(a->n_strange, 0, sizeof a->n_strange);
 }
 
 /* With the lock: finds the place of these fields in the set. NULL: they have an entry already, or
@@ -171,22 +173,23 @@ static uint64_t *place_of(audit_log *a, const log_field *fields, uint64_t *mark)
     return a->seen[at] == 0 ? &a->seen[at] : NULL;
 }
 
-/* With the lock: true if this refusal gets an entry. */
-static bool may_tell(audit_log *a, const log_field *fields)
+/* With the lock: true if this refusal gets an entry. code: of a certificate, otherwise X509_OK. */
+static bool may_tell(audit_log *a, const log_field *fields, x509_verdict_code code)
 {
     const uint64_t now = clock_ms(a->c.clock) / 1000;
+    const size_t most = code == X509_OK ? AUDIT_REFUSED_STRANGE : AUDIT_REFUSED_CERTS;
     uint64_t mark, *place;
     bool client = false;
     for (const log_field *f = fields; f->key; f++)
         client = client || strcmp(f->key, "client") == 0;
     if (now != a->second)
         a->second = now, a->refused = 0;
-    if (a->refused >= AUDIT_REFUSED_PER_S || (!client && a->n_strange >= AUDIT_REFUSED_STRANGE) ||
+    if (a->refused >= AUDIT_REFUSED_PER_S || (!client && a->n_strange[code] >= most) ||
         !(place = place_of(a, fields, &mark)))
         return false;
     *place = mark;
     a->n_seen++;
-    a->n_strange += !client;
+    a->n_strange[code] += !client;
     a->refused++;
     return true;
 }
@@ -200,16 +203,35 @@ void audit_log_add(audit_log *a, const char *kind, const log_field *fields)
     pthread_mutex_unlock(&a->lock);
 }
 
-void audit_log_refused(audit_log *a, const log_field *fields)
+static void refused(audit_log *a, const log_field *fields, x509_verdict_code code)
 {
     if (!a)
         return;
     pthread_mutex_lock(&a->lock);
-    if (may_tell(a, fields))
+    if (may_tell(a, fields, code))
         add(a, "refused", fields);
     else
         a->more++;
     pthread_mutex_unlock(&a->lock);
+}
+
+void audit_log_refused(audit_log *a, const log_field *fields)
+{
+    refused(a, fields, X509_OK);
+}
+
+/* The member "client" is for a key of the trust list: others make new keys at will. */
+void audit_peer_refused(audit_log *a, const char *by, const x509_peer *p)
+{
+    char reason[48];
+    snprintf(reason, sizeof reason, "certificate.%s", x509_verdict_text(p->code));
+    for (char *c = reason; *c; c++)
+        if (*c == ' ')
+            *c = '_'; /* as in counters.json */
+    refused(a,
+            LOG_FIELDS(lf_str("by", by), lf_key(p->listed ? "client" : "key", p->fingerprint),
+                       lf_str("name", p->name), lf_str("reason", reason)),
+            p->code);
 }
 
 /* With the lock. */

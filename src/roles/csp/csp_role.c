@@ -55,6 +55,7 @@ static void refused(void *ctx, const x509_peer *p)
 {
     csp_role *r = ctx;
     counters_peer(&r->counters, p->code);
+    audit_peer_refused(r->audit, "csp", p);
     log_debug(r->o.log, "peer refused", lf_str("reason", x509_verdict_text(p->code)),
               lf_str("name", p->name), lf_key("key", p->fingerprint)); /* say_refused has why */
 }
@@ -521,7 +522,7 @@ static void look_around(csp_role *r)
     if (r->serving && r->allowlist) {
         x509_peer who = *tls_peer_info(r->t);
         if (!allowlist_still(r->allowlist, &who)) {
-            counters_peer(&r->counters, who.code);
+            refused(r, &who);
             log_warn(r->o.log, "aggregator disconnected: it was revoked", lf_str("name", who.name),
                      lf_str("why", who.why));
             end_stream(r);

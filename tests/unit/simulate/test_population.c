@@ -133,6 +133,23 @@ static void end(ring *r)
     small_federation_clear(&r->sc);
 }
 
+/* The fates of all clients are those that the counts count. In an extended round a client may
+ * begin twice. */
+static void fates_fit(const ring *r, const population_counts *c)
+{
+    const char *f = population_fates(r->c);
+    uint32_t n[128] = { 0 };
+    for (uint32_t i = 0; i < r->sc.s->clients; i++)
+        n[f[i] & 127]++;
+    assert_int_equal(n['a'] + n['l'] + n['d'] + n['r'] + n['.'], r->sc.s->clients);
+    if (c->asked <= r->sc.s->clients) {
+        assert_int_equal(n['a'] + n['l'] + n['d'] + n['r'], c->asked);
+        assert_int_equal(n['l'] + n['r'], c->late);
+    }
+    assert_int_equal(n['d'], c->dropped);
+    assert_true(n['a'] == r->n || r->skipped);
+}
+
 /* Runs one round to its end; returns the number of admitted clients. */
 static uint32_t round_of(ring *r, population_counts *counts, bool *skipped)
 {
@@ -142,6 +159,7 @@ static uint32_t round_of(ring *r, population_counts *counts, bool *skipped)
     assert_true(r->over);
     *counts = population_count(r->c);
     *skipped = r->skipped;
+    fates_fit(r, counts);
     return r->n;
 }
 
