@@ -84,6 +84,8 @@ typedef struct online_job {
     int64_t *w;
     size_t bytes;
     noise_taken taken;
+    noise_memory memory; /* correlated noise: one earlier round */
+    uint8_t *kept[2];
 } online_job;
 
 static sefl_status digits(void *ctx, uint64_t *digit, size_t first, size_t n)
@@ -99,7 +101,7 @@ static sefl_status reply_make(void *ctx)
     noise_digits d = { digits, j };
     noise_source add = noise_taken_of(&j->taken);
     sefl_rng rng = rng_system();
-    return noise_reply_make(j->reply, &j->p, &d, &add, NULL, NULL, &rng);
+    return noise_reply_make(j->reply, &j->p, &d, &add, &j->memory, NULL, &rng);
 }
 
 static sefl_status reply_finish(void *ctx)
@@ -108,7 +110,7 @@ static sefl_status reply_finish(void *ctx)
     online_job *j = ctx;
     noise_digits d = { digits, j };
     noise_source add = noise_taken_of(&j->taken);
-    return noise_reply_finish(j->w, &j->p, span_of(j->reply, j->bytes), &d, &add, NULL, NULL,
+    return noise_reply_finish(j->w, &j->p, span_of(j->reply, j->bytes), &d, &add, &j->memory, NULL,
                               coins);
 }
 
@@ -120,6 +122,36 @@ static sefl_status in_the_clear(void *ctx)
     return shares_plain(j->digit, &(shares_params){ .count = j->p.count }, NULL, &rng, &rng);
 }
 
+/* The same with a filter of one lag. */
+static sefl_status online_filtered(bench *b, online_job *j)
+{
+    const double n = (double)j->p.count;
+    bench_timing make, finish;
+    for (int i = 0; i < 2; i++)
+        SEFL_PASS(sefl_new(&j->kept[i], j->p.count, NOISE_KEPT));
+    j->memory = (noise_memory){ .past = { j->kept[0] }, .keep = j->kept[1] };
+    j->p.gamma[0] = 3700, j->p.lags = 1;
+    j->taken.bytes = noise_share_bytes(&j->p);
+    SEFL_PASS(noise_reply_bytes(&j->bytes, &j->p));
+    SEFL_PASS(bench_time(b, &make, reply_make, j));
+    SEFL_PASS(bench_time(b, &finish, reply_finish, j));
+    bench_row(b, &(bench_result){ .name = "reply, correlated noise (b = 1)",
+                                  .value = n / make.median_s,
+                                  .unit = "value/s",
+                                  .rate = true });
+    bench_row(b, &(bench_result){ .name = "result, correlated noise (b = 1)",
+                                  .value = n / finish.median_s,
+                                  .unit = "value/s",
+                                  .rate = true });
+    bench_row(b, &(bench_result){ .name = "bytes of such a reply",
+                                  .value = (double)j->bytes / n,
+                                  .unit = "B/value" });
+    bench_row(b, &(bench_result){ .name = "kept by each server (b = 1)",
+                                  .value = NOISE_KEPT,
+                                  .unit = "B/value" });
+    return SEFL_OK;
+}
+
 static sefl_status online(bench *b)
 {
     sefl_status st = SEFL_OK;
@@ -128,7 +160,7 @@ static sefl_status online(bench *b)
     bench_timing make, finish, clear;
     SEFL_TRY(noise_reply_bytes(&j.bytes, &j.p));
     SEFL_TRY(sefl_new(&j.digit, j.p.count, sizeof *j.digit));
-    SEFL_TRY(sefl_new(&j.x, j.p.count, 2));
+    SEFL_TRY(sefl_new(&j.x, j.p.count, 4)); /* with a filter a share has 4 bytes */
     SEFL_TRY(sefl_new(&j.w, j.p.count, sizeof *j.w));
     SEFL_TRY(sefl_new(&j.reply, j.bytes, 1));
     j.taken = (noise_taken){ j.x, 2 };
@@ -148,7 +180,10 @@ static sefl_status online(bench *b)
                                   .value = n / clear.median_s,
                                   .unit = "value/s",
                                   .rate = true });
+    SEFL_TRY(online_filtered(b, &j));
 done:
+    sefl_free(j.kept[0]);
+    sefl_free(j.kept[1]);
     sefl_free(j.digit);
     sefl_free(j.x);
     sefl_free(j.w);

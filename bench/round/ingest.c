@@ -7,6 +7,8 @@
  *            with a signed receipt in the journal, and added to the running sum
  *   floor    the same HTTPS server, which only hashes the bytes (pad only), writes them to a file
  *            and syncs it
+ * With --store there are several processes of the first kind, which share one round in PostgreSQL
+ * (roles/aggregator/share.h), and no floor.
  * They take turns, with a part of the updates each, so that other load on the machine affects both.
  * A server's processor time (user and system, all threads) counts from the first byte to the last
  * body in the sum; the generator's does not. For paillier the floor is one multiplication modulo
@@ -18,13 +20,14 @@
  * head. A client may send one update per round, so here (and only here) the server trusts a header
  * that names the client. It has all clients' vouchers from the start. */
 #define _GNU_SOURCE
-#include "bench/bench.h"
+#include "bench/round/ingest_plan.h"
 
 #include "base/alloc.h"
 #include "base/blake3.h"
 #include "base/clock.h"
 #include "base/dir.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "crypto/ahe/paillier_internal.h"
 #include "crypto/seal/seal.h"
 #include "net/https_client.h"
@@ -36,6 +39,7 @@
 #include "roles/aggregator/http.h"
 #include "store/disk/upload_keys.h"
 #include "store/journal/journal.h"
+#include "store/journal/shared.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,42 +50,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define NUMBER "Sefl-Bench-Client" /* header: the sending client */
-
-static const uint8_t task_id[32] = "sefl bench ingest", round_seed[SEAL_SEED] = { 7 };
-
-enum { BITS = 3072, ROUND = 1, CONNECTIONS_MAX = 256, TURNS = 5 };
-
-typedef struct options {
-    bench b;
-    const char *scheme; /* NULL: both */
-    size_t values;
-    unsigned long updates, connections;
-} options;
-
-/* Shared by all three processes. */
-typedef struct plan {
-    options o;
-    const ahe_pub *pub;
-    ahe_params p;
-    const seal_suite *seal; /* NULL: no heads */
-    size_t bytes;           /* of a body */
-    char dir[112];
-} plan;
-
-/* A server process's report after each turn: totals since its start. */
-typedef struct result {
-    double cpu_s, peak_mb;
-    uint64_t bodies;
-} result;
-
-/* An order to the generator: updates [first, end). */
-typedef struct order {
-    uint16_t port;
-    unsigned which; /* 0: AS, 1: the floor */
-    unsigned long first, end;
-} order;
 
 static double cpu_seconds(void)
 {
@@ -98,242 +66,8 @@ static double peak_mb(void)
     return (double)u.ru_maxrss / 1024;
 }
 
-static const char *in(const plan *pl, char out[160], const char *name)
-{
-    snprintf(out, 160, "%s/%s", pl->dir, name);
-    return out;
-}
-
-static sefl_status identity(const plan *pl, tls_id **out, const char *name)
-{
-    char cert[160], key[160], ca[160], file[40];
-    snprintf(file, sizeof file, "%s.pem", name);
-    in(pl, cert, file);
-    snprintf(file, sizeof file, "%s.key", name);
-    in(pl, key, file);
-    return tls_id_read(out, cert, key, in(pl, ca, "ca.pem"));
-}
-
-/* Client number i, and its upload key. */
-static void client_of(uint8_t client[32], unsigned long i)
-{
-    uint8_t number[8];
-    store_u64(number, i);
-    sha256_of(client, span_of(number, sizeof number));
-}
-
-static sefl_status upload_key_of(sign_key **out, unsigned long i)
-{
-    uint8_t seed[32];
-    client_of(seed, i);
-    seed[0] ^= 1;
-    return sign_key_from(out, seed);
-}
-
-/* ---- the generator --------------------------------------------------------------------------- */
-
-static sefl_status make_body(const plan *pl, uint8_t *body)
-{
-    sefl_status st = SEFL_OK;
-    const ahe_params *p = &pl->p;
-    sefl_rng rng = rng_system();
-    uint8_t context[AHE_CONTEXT_BYTES] = { 1 };
-    ahe_enc *enc = NULL;
-    ahe_upload *u = NULL;
-    int64_t *values = NULL;
-    pool *workers = NULL;
-    SEFL_TRY(sefl_new(&values, p->units * p->unit_values, sizeof *values));
-    for (size_t i = 0; i < p->values; i++)
-        values[i] = (int64_t)(i % 201) - 100;
-    SEFL_TRY(pool_new(&workers, 0));
-    SEFL_TRY(ahe_enc_new(&enc, pl->pub, p, workers, NULL));
-    SEFL_TRY(ahe_upload_new(&u, p, enc, context, &rng));
-    SEFL_TRY(ahe_upload_units(p, u, body, values, p->units, workers, NULL));
-done:
-    ahe_upload_free(p, u);
-    ahe_enc_free(p, enc);
-    pool_free(workers);
-    sefl_free(values);
-    return st;
-}
-
-typedef struct sender {
-    const plan *pl;
-    const uint8_t *body;
-    const seal_key *round_key;
-    order o;
-    unsigned long number;
-    pthread_t id;
-    tls_id *tls;
-    https_client *client; /* kept: one connection for all turns */
-    sefl_status st;
-    char why[300];
-} sender;
-
-typedef struct writer {
-    const ahe_params *p;
-    const uint8_t *units;
-    blake3 h;
-    int fd;
-} writer;
-
-static sefl_status write_bytes(writer *w, sefl_span bytes)
-{
-    blake3_add(&w->h, bytes);
-    return file_write_all(w->fd, bytes);
-}
-
-/* Units [from, from + n), modulo their number. */
-static sefl_status write_units(writer *w, size_t from, size_t n)
-{
-    sefl_status st = SEFL_OK;
-    from %= w->p->units;
-    size_t first = n < w->p->units - from ? n : w->p->units - from, size = w->p->unit_bytes;
-    SEFL_TRY(write_bytes(w, span_of(w->units + from * size, first * size)));
-    SEFL_TRY(write_bytes(w, span_of(w->units, (n - first) * size)));
-done:
-    return st;
-}
-
-/* Returns the number of different bodies: any unit first, then the others in any rotation. */
-static unsigned long bodies_max(const ahe_params *p)
-{
-    return p->units > 1 ? p->units * (p->units - 1) : 1;
-}
-
-static sefl_status write_head(const plan *pl, int fd, unsigned long i, const uint8_t units[32],
-                              const seal_key *round_key)
-{
-    sefl_status st = SEFL_OK;
-    uint8_t out[HEAD_MAX], client[32], seed[HEAD_SEED] = { 3 };
-    sign_key *key = NULL;
-    sefl_rng rng = rng_system();
-    client_of(client, i);
-    SEFL_TRY(upload_key_of(&key, i));
-    SEFL_TRY(head_make(
-        out,
-        &(head_facts){
-            .suite = pl->seal, .task = task_id, .round = ROUND, .client = client, .units = units },
-        seal_key_pub(round_key), seed, key, &rng));
-    SEFL_CHECK(pwrite(fd, out, head_bytes(pl->seal), 0) == (ssize_t)head_bytes(pl->seal), SEFL_EIO,
-               "cannot write a head: %s", strerror(errno));
-done:
-    sign_key_free(key);
-    return st;
-}
-
-/* Writes body number i, and the hash of its units. */
-static sefl_status write_turned(const plan *pl, const uint8_t *body, const seal_key *round_key,
-                                unsigned long i, const char *path, uint8_t hash[BLAKE3_BYTES])
-{
-    sefl_status st = SEFL_OK;
-    const ahe_params *p = &pl->p;
-    size_t first = i % p->units, turn = i / p->units;
-    writer w = { .p = p, .units = body };
-    w.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    SEFL_CHECK(w.fd >= 0, SEFL_EIO, "cannot write %s: %s", path, strerror(errno));
-    SEFL_CHECK(lseek(w.fd, (off_t)head_bytes(pl->seal), SEEK_SET) >= 0, SEFL_EIO, "%s: %s", path,
-               strerror(errno));
-    blake3_init(&w.h);
-    SEFL_TRY(write_units(&w, first, 1));
-    SEFL_TRY(write_units(&w, first + 1 + turn, p->units - 1 - turn));
-    SEFL_TRY(write_units(&w, first + 1, turn));
-    blake3_end(&w.h, hash);
-    if (pl->seal)
-        SEFL_TRY(write_head(pl, w.fd, i, hash, round_key));
-done:
-    if (w.fd >= 0)
-        close(w.fd);
-    return st;
-}
-
-static void *send_all(void *arg)
-{
-    sender *s = arg;
-    const plan *pl = s->pl;
-    sefl_status st = SEFL_OK;
-    https_reply r = { 0 };
-    char path[160], name[40], url[HTTP_PATH_MAX], headers[128];
-    http_target to = { .call = HTTP_UPDATE, .round = ROUND };
-    snprintf(name, sizeof name, "sender-%lu", s->number);
-    in(pl, path, name);
-    if (!s->client) {
-        SEFL_TRY(identity(pl, &s->tls, "client"));
-        SEFL_TRY(https_client_new(
-            &s->client, &(https_client_config){
-                            .host = "127.0.0.1", .port = s->o.port, .id = s->tls, .proxy = "" }));
-    }
-    for (unsigned long i = s->o.first + s->number; i < s->o.end; i += pl->o.connections) {
-        SEFL_TRY(write_turned(pl, s->body, s->round_key, i, path, to.hash));
-        snprintf(headers, sizeof headers, HTTP_VERSION_LINE "%s: %zu\n" NUMBER ": %lu\n",
-                 http_field_name(HTTP_TOTAL_FIELD), pl->bytes, i);
-        SEFL_TRY(https_put_file(s->client, http_path(url, &to), path, 0, headers, NULL, &r));
-        SEFL_CHECK(r.status == 200, SEFL_EPROTO, "update %lu: status %u: %.*s", i, r.status,
-                   (int)r.body.n, (const char *)r.body.p);
-        https_reply_clear(&r);
-    }
-done:
-    s->st = st;
-    if (st != SEFL_OK)
-        snprintf(s->why, sizeof s->why, "%s", sefl_last_error());
-    https_reply_clear(&r);
-    return NULL;
-}
-
-static sefl_status send_to(const plan *pl, const uint8_t *body, const seal_key *round_key,
-                           sender *s, const order *o)
-{
-    sefl_status st = SEFL_OK;
-    unsigned long n = 0;
-    for (; n < pl->o.connections; n++) {
-        s[n].pl = pl, s[n].body = body, s[n].o = *o, s[n].number = n;
-        s[n].round_key = round_key;
-        SEFL_CHECK(pthread_create(&s[n].id, NULL, send_all, &s[n]) == 0, SEFL_ENOMEM,
-                   "cannot start a thread");
-    }
-done:
-    for (unsigned long i = 0; i < n; i++) {
-        pthread_join(s[i].id, NULL);
-        if (st == SEFL_OK && s[i].st != SEFL_OK)
-            st = sefl_fail(s[i].st, "%s", s[i].why);
-    }
-    return st;
-}
-
-/* Reads orders until the end of `in_fd`, carries them out and reports a status for each. */
-static int generator(const plan *pl, int in_fd, int out_fd)
-{
-    uint8_t *body = NULL;
-    sender *s[2] = { NULL, NULL }; /* of either server */
-    order o;
-    seal_key *round_key = NULL;
-    sefl_status st = sefl_new(&body, 1, ahe_body_bytes(&pl->p));
-    if (st == SEFL_OK && pl->seal)
-        st = seal_key_from(&round_key, pl->seal, round_seed);
-    if (st == SEFL_OK)
-        st = make_body(pl, body);
-    for (int i = 0; i < 2 && st == SEFL_OK; i++)
-        st = sefl_new(&s[i], CONNECTIONS_MAX, sizeof *s[i]);
-    if (write(out_fd, &st, sizeof st) != sizeof st)
-        return 1;
-    while (st == SEFL_OK && read(in_fd, &o, sizeof o) == sizeof o) {
-        st = send_to(pl, body, round_key, s[o.which], &o);
-        if (st != SEFL_OK)
-            fprintf(stderr, "sefl bench ingest: %s\n", sefl_last_error());
-        if (write(out_fd, &st, sizeof st) != sizeof st)
-            return 1;
-    }
-    for (int i = 0; i < 2; i++) {
-        for (unsigned long k = 0; s[i] && k < CONNECTIONS_MAX; k++) {
-            https_client_free(s[i][k].client);
-            tls_id_free(s[i][k].tls);
-        }
-        sefl_free(s[i]);
-    }
-    seal_key_free(round_key);
-    sefl_free(body);
-    return 0;
-}
+/* The kinds of processes; FIRST is a server that prepares the journal. */
+enum { GENERATOR, FLOOR, FIRST, OTHER };
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
@@ -348,7 +82,9 @@ typedef struct taker {
     agg_http http;
     task task; /* empty: uploads do not look at it */
     sefl_clock mono, wall;
-    uint64_t bodies;
+    _Atomic uint64_t bodies;
+    uint64_t me; /* --store: this process's number */
+    char folder[32];
 } taker;
 
 static agg_verdict admit(void *ctx, const agg_upload *u)
@@ -375,32 +111,87 @@ static void took(void *ctx, uint64_t round, const round_entry *m, body_room *bod
 
 static sefl_status path_of(void *ctx, sefl_buf *out, uint64_t round, const round_entry *m)
 {
-    return ingest_body_path(((taker *)ctx)->journal, out, round, m);
+    const taker *t = ctx;
+    return ingest_body_in(t->journal, out, round, *t->folder ? t->folder : INGEST_BODIES, m);
+}
+
+/* --store: as roles/aggregator/share.c. */
+static sefl_status know(void *ctx, const round_entry *m, agg_upload *u, journal_update *had,
+                        bool *copied)
+{
+    shared_known k;
+    SEFL_PASS(shared_know(((const taker *)ctx)->journal, u->round, m->client, m->body, &k));
+    u->have = k.have;
+    *copied = k.copied;
+    *had = (journal_update){ .round = u->round, .bytes = k.bytes };
+    return SEFL_OK;
+}
+
+static sefl_status put_row(void *ctx, const journal_update *u)
+{
+    const taker *t = ctx;
+    return shared_put(
+        t->journal,
+        &(shared_rule){ .collecting = AGG_COLLECTING, .most = UINT32_MAX, .ahead = 256 }, t->me, u);
 }
 
 /* Every update is from another client. */
 static void begin_ingest(https_request *r)
 {
     const char *number = https_header(r, NUMBER);
-    client_of(r->peer.fingerprint, number ? strtoul(number, NULL, 10) : 0);
+    ingest_client(r->peer.fingerprint, number ? strtoul(number, NULL, 10) : 0);
     agg_http_begin(r);
 }
 
-/* All clients have vouchers. */
+/* All clients have vouchers: the facts that store/disk/upload_keys.h describes, in one
+ * transaction. */
 static sefl_status know_vouchers(const plan *pl, journal *j)
 {
     sefl_status st = SEFL_OK;
-    uint8_t client[32];
+    uint8_t client[32], fact[8 + SIGN_PUB_BYTES + 4];
+    char hex[65], name[80];
     sign_key *key = NULL;
+    SEFL_PASS(journal_begin(j));
     for (unsigned long i = 0; i < pl->o.updates; i++) {
-        client_of(client, i);
-        SEFL_TRY(upload_key_of(&key, i));
-        SEFL_TRY(upload_key_put(j, client, 1, sign_key_pub(key)));
+        ingest_client(client, i);
+        SEFL_TRY(ingest_upload_key(&key, i));
+        store_u64(fact, 1);
+        memcpy(fact + 8, sign_key_pub(key), SIGN_PUB_BYTES);
+        store_u32(fact + 8 + SIGN_PUB_BYTES, 1);
+        snprintf(name, sizeof name, "voucher %s", hex_write(hex, client, 32));
+        SEFL_TRY(journal_lasting_put(j, name, span_of(fact, sizeof fact)));
         sign_key_free(key), key = NULL;
     }
+    SEFL_TRY(journal_commit(j));
 done:
+    if (st != SEFL_OK)
+        journal_rollback(j);
     sign_key_free(key);
     return st;
+}
+
+/* Opens the journal: one of its own, or with --store that of all processes. */
+static sefl_status open_journal(taker *t, bool first)
+{
+    static const uint8_t root[32] = "no secret is stored here";
+    const plan *pl = t->pl;
+    char path[160];
+    ingest_in(pl, path, "state");
+    if (!pl->o.store)
+        return journal_open(&t->journal, path, "aggregator", ingest_task);
+    SEFL_PASS(journal_open_at(
+        &t->journal, &(journal_place){ .folder = path, .store = pl->o.store, .root = root },
+        "aggregator", ingest_task));
+    SEFL_PASS(shared_open(t->journal, &t->me));
+    snprintf(t->folder, sizeof t->folder, INGEST_BODIES "-%" PRIu64, t->me);
+    if (!first)
+        return SEFL_OK;
+    uint32_t old;
+    SEFL_PASS(shared_count(t->journal, ROUND, &old));
+    SEFL_NEED(old == 0, SEFL_ESTATE, "%s has been used: this benchmark needs an empty database",
+              pl->o.store);
+    return journal_round_put(t->journal,
+                             &(journal_round){ .round = ROUND, .state = AGG_COLLECTING });
 }
 
 typedef struct floor_state {
@@ -468,15 +259,14 @@ static sefl_status all_summed(taker *t)
 }
 
 /* Opens AS: the part of a taker that the floor lacks. */
-static sefl_status open_as(taker *t)
+static sefl_status open_as(taker *t, bool first)
 {
     const plan *pl = t->pl;
     sefl_rng rng = rng_system();
-    char path[160];
     t->mono = clock_monotonic();
     t->wall = clock_wall();
     SEFL_PASS(sign_key_new(&t->key, &rng));
-    SEFL_PASS(journal_open(&t->journal, in(pl, path, "state"), "aggregator", task_id));
+    SEFL_PASS(open_journal(t, first));
     SEFL_PASS(body_pool_new(&t->body_pool, pl->bytes, BODY_POOL_BUDGET));
     SEFL_PASS(collect_new(&t->collect, &(collect_config){ .ahe = &pl->p,
                                                           .body_pool = t->body_pool,
@@ -485,20 +275,24 @@ static sefl_status open_as(taker *t)
                                                           .clients_max = (uint32_t)pl->o.updates,
                                                           .path = path_of,
                                                           .ctx = t }));
-    SEFL_PASS(ingest_new(&t->ingest, &(ingest_config){ .task = task_id,
-                                                       .seal = pl->seal,
-                                                       .ahe = &pl->p,
-                                                       .pub = pl->pub,
-                                                       .journal = t->journal,
-                                                       .key = t->key,
-                                                       .admission = { .ctx = t,
-                                                                      .lock = &t->lock,
-                                                                      .body_pool = t->body_pool,
-                                                                      .admit = admit,
-                                                                      .has_body = has_body,
-                                                                      .took = took },
-                                                       .wall = &t->wall }));
-    if (pl->seal)
+    SEFL_PASS(ingest_new(&t->ingest,
+                         &(ingest_config){ .task = ingest_task,
+                                           .seal = pl->seal,
+                                           .ahe = &pl->p,
+                                           .pub = pl->pub,
+                                           .journal = t->journal,
+                                           .bodies = pl->o.store ? t->folder : NULL,
+                                           .key = t->key,
+                                           .admission = { .ctx = t,
+                                                          .lock = &t->lock,
+                                                          .body_pool = t->body_pool,
+                                                          .admit = admit,
+                                                          .has_body = has_body,
+                                                          .took = took,
+                                                          .know = pl->o.store ? know : NULL,
+                                                          .put = pl->o.store ? put_row : NULL },
+                                           .wall = &t->wall }));
+    if (pl->seal && first)
         SEFL_PASS(know_vouchers(pl, t->journal));
     collect_begin(t->collect, ROUND);
     ingest_only_round(t->ingest, ROUND);
@@ -508,19 +302,23 @@ static sefl_status open_as(taker *t)
     return SEFL_OK;
 }
 
-static sefl_status serve(const plan *pl, bool floor_only, int go_fd, int out_fd)
+/* kind: that of start. */
+static sefl_status serve(const plan *pl, int kind, int go_fd, int out_fd)
 {
     sefl_status st = SEFL_OK;
+    const bool floor_only = kind == FLOOR;
     taker t = { .pl = pl };
     tls_id *id = NULL;
     https_server *server = NULL;
     char path[160], byte;
     pthread_mutex_init(&t.lock, NULL);
-    SEFL_TRY(identity(pl, &id, "server"));
-    SEFL_TRY(floor_only ? file_make_folder(in(pl, path, "floor"), 0700) : open_as(&t));
+    SEFL_TRY(ingest_identity(pl, &id, "server"));
+    SEFL_TRY(floor_only ? file_make_folder(ingest_in(pl, path, "floor"), 0700)
+                        : open_as(&t, kind == FIRST));
     SEFL_TRY(https_server_start(
         &server, &(https_server_config){ .id = id,
                                          .peer_role = "client",
+                                         .threads = pl->o.store ? 8 : 0, /* as aggregator.c */
                                          .limits.per_address = CONNECTIONS_MAX,
                                          .body_max = pl->bytes,
                                          .begin = floor_only ? begin_floor : begin_ingest,
@@ -565,8 +363,8 @@ static sefl_status start(peer *out, const plan *pl, int kind)
     SEFL_CHECK(out->pid >= 0, SEFL_EIO, "no process: %s", strerror(errno));
     if (out->pid == 0) {
         close(down[1]), close(up[0]);
-        int rc = kind == 0 ? generator(pl, down[0], up[1])
-                           : serve(pl, kind == 2, down[0], up[1]) != SEFL_OK;
+        int rc = kind == GENERATOR ? ingest_generator(pl, down[0], up[1])
+                                   : serve(pl, kind, down[0], up[1]) != SEFL_OK;
         fflush(NULL);
         _exit(rc);
     }
@@ -602,28 +400,44 @@ static sefl_status put(const peer *p, const void *bytes, size_t n)
 typedef struct server {
     peer peer;
     uint16_t port;
-    unsigned which;
     result r; /* since its start */
 } server;
 
-static sefl_status start_server(const plan *pl, server *s, bool floor_only)
+static sefl_status start_server(const plan *pl, server *s, int kind)
 {
-    s->which = floor_only;
-    sefl_status st = start(&s->peer, pl, floor_only ? 2 : 1);
+    sefl_status st = start(&s->peer, pl, kind);
     return st == SEFL_OK ? get(&s->peer, &s->port, sizeof s->port) : st;
 }
 
-static sefl_status turn(const peer *gen, server *s, unsigned long first, unsigned long end)
+/* Sends updates [first, end) to n servers; which: 1 is the floor. */
+static sefl_status turn(const peer *gen, server *s, unsigned n, unsigned which, unsigned long first,
+                        unsigned long end)
 {
     sefl_status st = SEFL_OK, sent;
-    const order o = { .port = s->port, .which = s->which, .first = first, .end = end };
+    order o = { .ports = n, .which = which, .first = first, .end = end };
+    for (unsigned i = 0; i < n; i++)
+        o.port[i] = s[i].port;
     SEFL_TRY(put(gen, &o, sizeof o));
     SEFL_TRY(get(gen, &sent, sizeof sent));
     SEFL_CHECK(sent == SEFL_OK, sent, "the generator failed");
-    SEFL_TRY(put(&s->peer, "", 1));
-    SEFL_TRY(get(&s->peer, &s->r, sizeof s->r));
+    for (unsigned i = 0; i < n; i++) {
+        SEFL_TRY(put(&s[i].peer, "", 1));
+        SEFL_TRY(get(&s[i].peer, &s[i].r, sizeof s[i].r));
+    }
 done:
     return st;
+}
+
+/* Adds up what the servers report; the peak is the highest one. */
+static result all_of(const server *s, unsigned n)
+{
+    result r = { 0 };
+    for (unsigned i = 0; i < n; i++) {
+        r.cpu_s += s[i].r.cpu_s;
+        r.bodies += s[i].r.bodies;
+        r.peak_mb = s[i].r.peak_mb > r.peak_mb ? s[i].r.peak_mb : r.peak_mb;
+    }
+    return r;
 }
 
 typedef struct multiply {
@@ -664,14 +478,14 @@ static sefl_status make_identities(const plan *pl)
 {
     sefl_status st = SEFL_OK;
     char ca[160], ca_key[160], cert[160], key[160];
-    in(pl, ca, "ca.pem"), in(pl, ca_key, "ca.key");
+    ingest_in(pl, ca, "ca.pem"), ingest_in(pl, ca_key, "ca.key");
     SEFL_TRY(x509_make(ca, ca_key, &(x509_subject){ .name = "bench CA", .days = 2 }, NULL, NULL));
     SEFL_TRY(
-        x509_make(in(pl, cert, "server.pem"), in(pl, key, "server.key"),
+        x509_make(ingest_in(pl, cert, "server.pem"), ingest_in(pl, key, "server.key"),
                   &(x509_subject){
                       .name = "bench AS", .role = "aggregator", .hosts = "127.0.0.1", .days = 2 },
                   ca, ca_key));
-    SEFL_TRY(x509_make(in(pl, cert, "client.pem"), in(pl, key, "client.key"),
+    SEFL_TRY(x509_make(ingest_in(pl, cert, "client.pem"), ingest_in(pl, key, "client.key"),
                        &(x509_subject){ .name = "bench client", .role = "client", .days = 2 }, ca,
                        ca_key));
 done:
@@ -687,6 +501,13 @@ static void print_rows(bench *b, const plan *pl, const result *ours, const resul
     char name[80];
     bench_note(b, "%s: %lu updates of %zu values (%.2f MB each) from %lu connections, TLS 1.3",
                scheme, pl->o.updates, pl->o.values, 1e-6 * (double)pl->bytes, pl->o.connections);
+    if (pl->o.store) {
+        bench_note(b, "%lu processes share one PostgreSQL; its processor time is not counted",
+                   pl->o.processes);
+        snprintf(name, sizeof name, "%s: AS, %lu processes", scheme, pl->o.processes);
+        bench_row(b, &(bench_result){ .name = name, .value = as, .unit = "ms CPU" });
+        goto both;
+    }
     if (!pad)
         bench_note(
             b,
@@ -703,6 +524,7 @@ static void print_rows(bench *b, const plan *pl, const result *ours, const resul
     snprintf(name, sizeof name, "%s: AS, beyond receiving", scheme);
     bench_row(b, &(bench_result){
                      .name = name, .value = as - rest, .unit = "ms CPU", .floor = 1e3 * mults });
+both:
     snprintf(name, sizeof name, "%s: AS, updates a second", scheme);
     bench_row(b, &(bench_result){ .name = name, .value = n / wall_s, .unit = "1/s", .rate = true });
     snprintf(name, sizeof name, "%s: AS, peak memory", scheme);
@@ -715,7 +537,9 @@ static sefl_status run_scheme(options *o, const ahe_pub *pub, const char *scheme
     plan pl = { .o = *o, .pub = pub };
     const ahe_scheme *s;
     peer gen = { 0 };
-    server ours = { 0 }, bare = { 0 };
+    server ours[PROCESSES_MAX] = { 0 }, bare = { 0 };
+    result done_by = { 0 };
+    const unsigned n = o->store ? (unsigned)o->processes : 1;
     pool *workers = NULL;
     double mults = 0;
     uint64_t wall_ns = 0;
@@ -724,42 +548,48 @@ static sefl_status run_scheme(options *o, const ahe_pub *pub, const char *scheme
     pack pk;
     SEFL_TRY(ahe_scheme_find(&s, scheme));
     SEFL_TRY(pack_init(&pk, &(pack_config){ .scheme = pad ? PACK_PAD : PACK_PAILLIER,
-                                            .clients = 10000,
+                                            .clients = o->updates > 10000 ? o->updates : 10000,
                                             .dimension = o->values,
                                             .clip = PACK_ONE,
                                             .noise = PACK_ONE }));
     SEFL_TRY(ahe_params_init(&pl.p, s, &pk, pub, o->values));
     pl.seal = pad ? seal_suite_named("xwing") : NULL;
     pl.bytes = head_bytes(pl.seal) + ahe_body_bytes(&pl.p);
+    pl.stamped = pad && o->updates > ingest_bodies_max(&pl.p);
     SEFL_CHECK(
-        o->updates <= bodies_max(&pl.p), SEFL_EINVAL,
+        pl.stamped || o->updates <= ingest_bodies_max(&pl.p), SEFL_EINVAL,
         "--updates %lu: a body of %zu units can be put in %lu orders, and the server takes each "
         "once; more --values make more units",
-        o->updates, pl.p.units, bodies_max(&pl.p));
+        o->updates, pl.p.units, ingest_bodies_max(&pl.p));
     SEFL_TRY(file_temp_folder(pl.dir, sizeof pl.dir, "sefl-ingest"));
     SEFL_TRY(make_identities(&pl));
-    SEFL_TRY(start(&gen, &pl, 0));
-    SEFL_TRY(start_server(&pl, &ours, false));
-    SEFL_TRY(start_server(&pl, &bare, true));
+    SEFL_TRY(start(&gen, &pl, GENERATOR));
+    for (unsigned i = 0; i < n; i++)
+        SEFL_TRY(start_server(&pl, &ours[i], i == 0 ? FIRST : OTHER));
+    if (!o->store)
+        SEFL_TRY(start_server(&pl, &bare, FLOOR));
     SEFL_TRY(pool_new(&workers, 0)); /* after the forks: threads do not survive them */
     SEFL_TRY(get(&gen, &made, sizeof made));
     SEFL_CHECK(made == SEFL_OK, made, "the generator failed");
     for (unsigned long i = 0; i < TURNS; i++) {
         unsigned long first = o->updates * i / TURNS, end = o->updates * (i + 1) / TURNS;
         uint64_t began = clock_ns(&mono);
-        SEFL_TRY(turn(&gen, &ours, first, end));
+        SEFL_TRY(turn(&gen, ours, n, 0, first, end));
         wall_ns += clock_ns(&mono) - began;
-        SEFL_TRY(turn(&gen, &bare, first, end));
+        if (!o->store)
+            SEFL_TRY(turn(&gen, &bare, 1, 1, first, end));
         if (!pad)
             SEFL_TRY(multiplications(&pl, workers, &mults));
     }
-    SEFL_CHECK(ours.r.bodies == o->updates, SEFL_ESTATE, "%" PRIu64 " of %lu updates arrived",
-               ours.r.bodies, o->updates);
-    print_rows(&o->b, &pl, &ours.r, &bare.r, mults / TURNS, 1e-9 * (double)wall_ns);
+    done_by = all_of(ours, n);
+    SEFL_CHECK(done_by.bodies == o->updates, SEFL_ESTATE, "%" PRIu64 " of %lu updates arrived",
+               done_by.bodies, o->updates);
+    print_rows(&o->b, &pl, &done_by, &bare.r, mults / TURNS, 1e-9 * (double)wall_ns);
 done:
     pool_free(workers);
     end_peer(&bare.peer); /* the last first: it holds ends of the others' pipes */
-    end_peer(&ours.peer);
+    for (unsigned i = PROCESSES_MAX; i-- > 0;)
+        end_peer(&ours[i].peer);
     end_peer(&gen);
     if (*pl.dir)
         dir_remove(pl.dir);
@@ -772,6 +602,8 @@ static sefl_status run(void *ctx)
     options *o = ctx;
     paillier_sec *sec = NULL;
     sefl_rng rng = rng_system();
+    if (o->store && !o->scheme)
+        o->scheme = "pad"; /* one scheme per database */
     if (!o->scheme || strcmp(o->scheme, "pad") == 0)
         SEFL_TRY(run_scheme(o, NULL, "pad"));
     if (!o->scheme || strcmp(o->scheme, "paillier") == 0) {
@@ -789,10 +621,14 @@ static const setting_def table[] = {
       .help = "Scheme to measure; both if not given" },
     { "values", SETTING_U64, "945510", TO(values), .min = 1, .max = 100000000,
       .help = "Number of values in an update" },
-    { "updates", SETTING_U64, "200", TO(updates), .min = 1, .max = 10000,
+    { "updates", SETTING_U64, "200", TO(updates), .min = 1, .max = 1000000,
       .help = "Number of updates, stored twice in $TMPDIR" },
     { "connections", SETTING_U64, "16", TO(connections), .min = 1, .max = CONNECTIONS_MAX,
       .help = "Number of connections that send at once" },
+    { "store", SETTING_TEXT, "", TO(store), .arg = "URL",
+      .help = "postgresql://...: an empty database, in which several processes share the round" },
+    { "processes", SETTING_U64, "2", TO(processes), .min = 1, .max = PROCESSES_MAX,
+      .help = "With --store: number of processes" },
     BENCH_OPTIONS,
     { 0 },
 };

@@ -52,6 +52,7 @@ typedef struct options {
     unsigned bits; /* size of the Paillier key */
     size_t values;
     unsigned rounds; /* 0: three, with paillier one */
+    unsigned filter; /* correlated noise of one lag, in 1/4096; 0: none */
     uint32_t clients;
 } options;
 
@@ -205,7 +206,7 @@ static sefl_status make_folder(const options *o, const char *top, const char *fo
     };
     settings s;
     sefl_buf list = { 0 };
-    char words_file[PATH_BYTES], text[PATH_BYTES], scheme[64], enrolled[64], count[64];
+    char words_file[PATH_BYTES], text[PATH_BYTES], scheme[64], enrolled[64], count[64], filter[64];
     uint32_t words = 0;
     provision_report report;
     settings_init(&s, task_schema);
@@ -213,6 +214,7 @@ static sefl_status make_folder(const options *o, const char *top, const char *fo
     snprintf(scheme, sizeof scheme, "crypto.scheme=%s", o->scheme);
     snprintf(enrolled, sizeof enrolled, "rounds.enrolled=%d", ENROLLED);
     snprintf(count, sizeof count, "rounds.count=%u", rounds_of(o));
+    snprintf(filter, sizeof filter, "privacy.filter=%u", o->filter);
     snprintf(text, sizeof text, "%s/text", top);
     SEFL_TRY(file_make_folder(text, 0700));
     SEFL_TRY(make_text(text, "train.txt", o->clients, 8));
@@ -225,6 +227,8 @@ static sefl_status make_folder(const options *o, const char *top, const char *fo
         SEFL_TRY(settings_set(&s, base[i], "bench"));
     SEFL_TRY(settings_set(&s, enrolled, "bench"));
     SEFL_TRY(settings_set(&s, count, "bench"));
+    if (o->filter > 0)
+        SEFL_TRY(settings_set(&s, filter, "--filter"));
     SEFL_TRY(settings_set(&s, scheme, "--scheme"));
     SEFL_TRY(provision_make(
         &report,
@@ -607,9 +611,11 @@ static sefl_status freeze(void *ctx, uint64_t round)
 }
 
 /* Checks that the release is the sum plus the claimed noise. */
-static sefl_status check(const as_side *a)
+static sefl_status check(const as_side *a, uint64_t round)
 {
     double sigma = task_mode(&a->t)->deviation(&a->t), squares = 0;
+    if (round == 1) /* there is no noise to take back */
+        sigma /= task_noise_gain(&a->t);
     const int64_t *total = uploaders_total(a->all);
     for (size_t i = 0; i < a->t.values; i++) {
         double e = (task_value(&a->t, a->w[i]) - (double)total[i] * a->t.ahe.pack.q) / sigma;
@@ -644,7 +650,7 @@ static void report_round(void *ctx, const rounds_report *r)
     p->link = *as_link_times(as_rounds_link(a->rounds));
     cpu_since(a, p->cpu_close, a->cpu_before);
     lanes_hold(a->lanes, false);
-    a->failed = r->skipped ? sefl_fail(SEFL_ESTATE, "a round was skipped") : check(a);
+    a->failed = r->skipped ? sefl_fail(SEFL_ESTATE, "a round was skipped") : check(a, r->round);
 }
 
 static sefl_status forget(void *ctx, uint64_t round)
@@ -856,6 +862,8 @@ static const setting_def table[] = {
       .help = "Size of the Paillier key" },
     { "rounds", SETTING_U64, "0", TO(rounds), .min = 1, .max = ROUNDS_MAX,
       .help = "Number of rounds; if not given, 3 with pad and 1 with paillier" },
+    { "filter", SETTING_U64, "0", TO(filter), .max = 4096,
+      .help = "Correlated noise: each round takes back this many 4096ths of the last one's noise" },
     { "dir", SETTING_PATH, "", TO(dir), .arg = "DIR",
       .help = "Folder for journals and models; if not given, $TMPDIR or /tmp" },
     BENCH_OPTIONS,

@@ -24,7 +24,9 @@ typedef struct plan {
     dp_plan q;
     double clip;
     bool pld, classic, json;
-    unsigned unit;                          /* 0: client, 1: record */
+    unsigned unit; /* 0: client, 1: record */
+    bool correlated;
+    dp_turns_plan turns;                    /* with --correlated */
     const char *ledger, *population, *text; /* for spent and new */
     /* results */
     pld_interval pld_server, pld_others;
@@ -193,6 +195,11 @@ static const char *misuse_of(const plan *p)
            : p->q.z > 0 && p->q.z < 1e-3 ? "--z must be from 0.001 to 1000"
            : p->classic && !(p->q.epsilon > 0)
                ? "--classic needs --epsilon, the epsilon of a single round"
+           : !p->correlated && (p->turns.turns.apart || p->turns.momentum != 0)
+               ? "--separation and --momentum need --correlated"
+           : p->correlated && (p->unit || p->q.rate != 1 || p->q.hidden || p->classic || p->pld ||
+                               !(p->q.epsilon > 0))
+               ? "--correlated needs --epsilon, and no sampling, --unit record, --classic or --pld"
            : p->pld && !law->numerical ? "--pld: joint noise has no privacy-loss accountant; "
                                          "only the Renyi bound is proven for it"
            : p->pld && p->q.z > 0 && p->q.z < 0.05 ? "--z must be at least 0.05 with --pld"
@@ -208,8 +215,90 @@ static int outcome(sefl_status st)
     return CLI_FAILED;
 }
 
+/* ---- correlated noise ------------------------------------------------------------------------ */
+
+static void way_text(const char *name, const dp_way *w)
+{
+    printf("  %-32s %-8.3g %-8.3g %-10.5g %-7" PRIu64 " %-9.4g %.0f\n", name, w->last, w->mean,
+           z_shown(w->z), w->turns, w->cohort, w->clients);
+}
+
+static void turns_text(const dp_turns_plan *t)
+{
+    printf("plan: %" PRIu64 " clients, %" PRIu64 " rounds, %s noise, correlated, server momentum "
+           "%g\n",
+           t->clients, t->rounds, dp_sources[t->source].name, t->momentum);
+    printf("settings for 'sefl task new':\n");
+    if (t->filter.b > 0)
+        printf("  privacy.filter: %u\n", t->filter.gamma[0]);
+    printf("  privacy.z: %.10g\n  rounds.max_per_client: %" PRIu64 "\n  rounds.separation: %" PRIu64
+           "\n",
+           z_shown(t->correlated.z), t->turns.most, t->turns.apart);
+    if (t->filter.b == 0)
+        printf(
+            "no filter: if a client takes part in every round, correlated noise gains nothing\n");
+    text_epsilon("epsilon against everybody", t->claim, t->delta, "");
+    printf("%-34s all %" PRIu64 " rounds are one release with noise z / %.4g = %.4g\n",
+           "what is charged", t->rounds, up(t->s), down(t->correlated.z / t->s));
+    printf("noise over signal                  in last  in mean             rounds  clients   "
+           "enrolled clients\n"
+           "                                   model    model    z          each    a round   for "
+           "1 in the last model\n");
+    way_text("turns, correlated noise", &t->correlated);
+    way_text("turns, independent noise", &t->independent);
+    way_text("everybody in every round", &t->everybody);
+    printf("Correlated noise leaves %.3g times less noise in the last model than independent noise "
+           "with the same turns.\n",
+           t->independent.last / t->correlated.last);
+    if (t->everybody.last < t->correlated.last)
+        printf("Everybody in every round has less noise still, for %.3g times as many uploads.\n",
+               (double)t->everybody.turns / (double)t->correlated.turns);
+}
+
+static void json_way(json *j, const char *name, const dp_way *w)
+{
+    json_object(j, name, lf_real("noise_last_model", w->last), lf_real("noise_mean_model", w->mean),
+                lf_real("z", w->z), lf_u64("rounds_per_client", w->turns),
+                lf_real("cohort", w->cohort), lf_real("clients_needed", w->clients));
+}
+
+static sefl_status turns_json(const dp_turns_plan *t)
+{
+    sefl_buf b = { 0 };
+    json j = json_into(&b);
+    json_open(&j, '{');
+    json_fields(&j, lf_u64("clients", t->clients), lf_u64("rounds", t->rounds),
+                lf_str("noise", dp_sources[t->source].name), lf_real("delta", t->delta),
+                lf_real("momentum", t->momentum), lf_u64("filter", t->filter.gamma[0]),
+                lf_u64("max_rounds_per_client", t->turns.most),
+                lf_u64("separation", t->turns.apart), lf_real("z", z_shown(t->correlated.z)),
+                lf_real("s", t->s));
+    json_claims(&j, t->claim, t->claim);
+    json_way(&j, "correlated", &t->correlated);
+    json_way(&j, "independent", &t->independent);
+    json_way(&j, "everybody", &t->everybody);
+    json_close(&j, '}');
+    return print_json(&j);
+}
+
+static sefl_status make_turns(plan *p)
+{
+    dp_turns_plan *t = &p->turns;
+    t->source = p->q.source;
+    t->clients = p->q.clients, t->rounds = p->q.rounds, t->dim = p->q.dim;
+    t->epsilon = p->q.epsilon, t->delta = p->q.delta;
+    t->turns.most = p->q.max_rounds;
+    SEFL_PASS(dp_turns_plan_compute(t));
+    if (p->json)
+        return turns_json(t);
+    turns_text(t);
+    return SEFL_OK;
+}
+
 static sefl_status make_plan(plan *p)
 {
+    if (p->correlated)
+        return make_turns(p);
     SEFL_PASS(compute(p));
     if (p->json)
         return plan_json(p);
@@ -382,6 +471,13 @@ static const setting_def options[] = {
       .help = "Number of records of a client, with --unit record" },
     { "max-rounds-per-client", SETTING_U64, "0", TO(q.max_rounds), .min = 1, .max = 1000000000,
       .help = "Maximum rounds per client; a limit lowers the epsilon against a server" },
+    { "correlated", SETTING_FLAG, TO(correlated),
+      .help = "Plan correlated noise for clients that take turns: find filter, turns and z for "
+              "--epsilon" },
+    { "separation", SETTING_U64, "0", TO(turns.turns.apart), .min = 1, .max = 1 << 17, .arg = "S",
+      .help = "With --correlated: rounds from one upload of a client to its next" },
+    { "momentum", SETTING_REAL, "0", TO(turns.momentum), .max = 1, .arg = "B",
+      .help = "With --correlated: momentum of the aggregation server" },
     { "hidden", SETTING_FLAG, TO(q.hidden),
       .help = "Assume that every client uploads in each round; unsampled clients upload zeros" },
     { "public-count", SETTING_FLAG, TO(q.public_count),
@@ -409,7 +505,8 @@ static const cli_action actions[] = {
       "Prints the noise multiplier and two epsilons: one against a server or anyone else who sees "
       "which clients take part (the budget limits this one), and one against everyone else.",
       "clients rounds delta",
-      "sample-rate epsilon z unit record-rate records max-rounds-per-client hidden public-count "
+      "sample-rate epsilon z unit record-rate records max-rounds-per-client correlated separation "
+      "momentum hidden public-count "
       "noise dim clip classic pld json",
       0, .run = run_plan },
     { "spent", LEDGER_ARG, "Prints the privacy that each task in a ledger has spent.", NULL,

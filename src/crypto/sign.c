@@ -68,6 +68,12 @@ const uint8_t *sign_key_pub(const sign_key *key)
     return key->pub;
 }
 
+void sign_key_derive(const sign_key *key, const char *purpose, uint8_t out[32])
+{
+    crypto_generichash(out, 32, (const uint8_t *)purpose, strlen(purpose), key->seed,
+                       sizeof key->seed);
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 sefl_status sign_key_write(const sign_key *key, const char *path)

@@ -43,6 +43,8 @@ sefl_status sign_key_new(sign_key **out, const struct sefl_rng *rng) SEFL_MUST_C
 sefl_status sign_key_from(sign_key **out, const uint8_t seed[SIGN_SEED_BYTES]) SEFL_MUST_CHECK;
 void sign_key_free(sign_key *key);
 const uint8_t *sign_key_pub(const sign_key *key); /* SIGN_PUB_BYTES */
+/* Derives 32 secret bytes for another purpose, a short text: BLAKE2b of it, keyed with the seed. */
+void sign_key_derive(const sign_key *key, const char *purpose, uint8_t out[32]);
 
 /* A signing key on disk is text: "-----BEGIN SEFL SIGNING KEY-----", the seed in base64 on one
  * line, "-----END SEFL SIGNING KEY-----". Its mode is 0600; writing never replaces a file. It is

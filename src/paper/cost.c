@@ -191,7 +191,7 @@ static sefl_status one_client(cost_run *g, const round_header *h, uint32_t i)
     draw_update(g, i);
     SEFL_TRY(federation_upload_key(&key, g->f, i));
     uint64_t clock = clock_now_ns();
-    SEFL_TRY(client_train_round(g->X, t, g->f->text[i].tokens, g->update, &rng));
+    SEFL_TRY(client_train_round(g->X, t, 0, g->f->text[i].tokens, g->update, &rng));
     g->p.quantise += clock_lap(&clock);
     SEFL_TRY(update_make(
         g->body, g->entry[i].body,

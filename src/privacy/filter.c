@@ -128,6 +128,33 @@ dp_model_noise dp_filter_models(const dp_filter *f, uint64_t rounds, double mome
     return (dp_model_noise){ sqrt(last), rounds ? sqrt(all / (double)rounds) : 0 };
 }
 
+/* The noise in the models at a given epsilon, up to a factor. */
+static double price(const dp_filter *f, uint64_t rounds, const dp_turns *turns, double momentum)
+{
+    return dp_filter_s(f, rounds, turns) * dp_filter_models(f, rounds, momentum).mean;
+}
+
+dp_filter dp_filter_best(uint64_t rounds, const dp_turns *turns, double momentum)
+{
+    enum { COARSE = 16 };
+    dp_filter best = { 0 };
+    double least = price(&best, rounds, turns, momentum) * (1 - 1e-6);
+    unsigned from = COARSE, to = DP_FILTER_ONE, by = COARSE;
+    for (int pass = 0; pass < 2; pass++) { /* the price falls, then rises */
+        for (unsigned g = from; g <= to; g += by) {
+            const dp_filter f = { 1, { (uint16_t)g } };
+            const double v = price(&f, rounds, turns, momentum);
+            if (v < least)
+                least = v, best = f;
+        }
+        const unsigned at = best.b ? best.gamma[0] : 1;
+        from = at > COARSE ? at - COARSE : 1;
+        to = at + COARSE < DP_FILTER_ONE ? at + COARSE : DP_FILTER_ONE;
+        by = 1;
+    }
+    return best;
+}
+
 dp_event dp_filter_event(const dp_event *ev, double s, uint64_t n)
 {
     dp_event all = *ev;

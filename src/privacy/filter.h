@@ -93,6 +93,10 @@ typedef struct dp_model_noise {
 
 dp_model_noise dp_filter_models(const dp_filter *f, uint64_t rounds, double momentum);
 
+/* Returns the filter with b = 1 that leaves the least noise in the models (dp_model_noise.mean) at a
+ * given epsilon; no filter if none gains anything. */
+dp_filter dp_filter_best(uint64_t rounds, const dp_turns *turns, double momentum);
+
 /* Returns the event of the first n rounds of a task: one release with noise multiplier ev->z / s,
  * which leaves out the mass that the law's proof leaves out in each of n rounds. ev describes one
  * round; s is S(n) with its slack. */

@@ -1,5 +1,7 @@
 #include "privacy/plan.h"
 
+#include "privacy/grid.h"
+
 #include <math.h>
 
 /* Bounds the probability that more than `most` of n records are drawn. */
@@ -86,5 +88,115 @@ sefl_status dp_plan_compute(dp_plan *p)
     double spread = p->z * sqrt((double)p->dim * dp_sources[p->source].noises);
     p->noise_over_signal = spread / p->signals;
     p->least_cohort = ceil(spread / (p->signals / p->cohort));
+    return SEFL_OK;
+}
+
+/* ---- turns ----------------------------------------------------------------------------------- */
+
+/* The noise of one way in the models. */
+static void measure(dp_way *w, const dp_turns_plan *p, const dp_filter *f)
+{
+    const dp_model_noise with = dp_filter_models(f, p->rounds, p->momentum);
+    const dp_model_noise plain = dp_filter_models(&(dp_filter){ 0 }, p->rounds, p->momentum);
+    const double spread = w->z * sqrt((double)p->dim * dp_sources[p->source].noises) / w->cohort;
+    w->last = spread * with.last / plain.last;
+    w->mean = spread * with.mean / plain.mean;
+    w->clients = ceil((double)p->clients * w->last);
+}
+
+static sefl_status independent(dp_way *w, const dp_turns_plan *p, uint64_t turns, double cohort)
+{
+    const dp_event ev = {
+        .noise = dp_sources[p->source].law, .rate = 1, .count = turns, .dim = p->dim
+    };
+    *w = (dp_way){ .turns = turns, .cohort = cohort };
+    SEFL_PASS(dp_find_z(&w->z, &ev, p->epsilon, &(dp_question){ .delta = p->delta }));
+    measure(w, p, &(dp_filter){ 0 });
+    return SEFL_OK;
+}
+
+/* one: the z of a single release. z = one (S + slack), and the slack is proportional to z. */
+static sefl_status correlated(dp_turns_plan *p, double one)
+{
+    const dp_law *law = dp_law_of(dp_sources[p->source].law);
+    dp_way *w = &p->correlated;
+    dp_grid g;
+    unsigned bits = DP_FILTER_OWN_BITS;
+    *w = (dp_way){ .turns = dp_turns_in(&p->turns, p->rounds),
+                   .cohort = (double)p->clients / (double)p->turns.apart };
+    p->filter = dp_filter_best(p->rounds, &p->turns, p->momentum);
+    const double s = dp_filter_s(&p->filter, p->rounds, &p->turns);
+    if (law->uses_dim) {
+        SEFL_PASS(dp_grid_init(
+            &g,
+            &(dp_grid_config){ .z = one * s, .clip = 1, .dim = p->dim, .clients = p->clients }));
+        bits = DP_FILTER_SUM_BITS - g.k;
+    }
+    const double slack = dp_filter_slack(&p->filter, p->rounds, p->dim, 1, dp_filter_units(bits));
+    SEFL_NEED(one * slack < 0.5, SEFL_EBUDGET,
+              "no noise suffices: the servers would keep it with too few bits for so many rounds "
+              "and values");
+    w->z = ceil(one * s / (1 - one * slack) * 1e6) / 1e6;
+    p->s = s + slack * w->z;
+    measure(w, p, &p->filter);
+    return SEFL_OK;
+}
+
+/* The z of one release that leaves out what all rounds leave out. */
+static sefl_status one_release(double *one, const dp_turns_plan *p)
+{
+    const dp_law *law = dp_law_of(dp_sources[p->source].law);
+    const dp_event ev = { .noise = dp_sources[p->source].law,
+                          .rate = 1,
+                          .count = 1,
+                          .dim = law->uses_dim ? p->dim * p->rounds : 0 };
+    return dp_find_z(one, &ev, p->epsilon, &(dp_question){ .delta = p->delta });
+}
+
+/* Tries 1, 2, 3, 4, 5, 7, ... turns. */
+static sefl_status choose_turns(dp_turns_plan *p, double one)
+{
+    double least = INFINITY;
+    dp_turns best = { p->rounds, 1 };
+    for (uint64_t most = 1; most <= p->rounds; most += 1 + most / 4) {
+        p->turns = (dp_turns){ most, p->rounds / most };
+        if (p->clients / p->turns.apart < 2)
+            continue; /* no round has two clients */
+        SEFL_PASS(correlated(p, one));
+        if (p->correlated.last < least)
+            least = p->correlated.last, best = p->turns;
+        if (least <= 1)
+            break;
+    }
+    p->turns = best;
+    return SEFL_OK;
+}
+
+sefl_status dp_turns_plan_compute(dp_turns_plan *p)
+{
+    double one;
+    SEFL_NEED(p->rounds >= 1 && p->rounds <= DP_FILTER_ROUNDS_MAX, SEFL_EINVAL,
+              "correlated noise: 1 to %d rounds", DP_FILTER_ROUNDS_MAX);
+    SEFL_NEED(p->momentum >= 0 && p->momentum < 1, SEFL_EINVAL,
+              "momentum is %g: it must be at least 0 and below 1", p->momentum);
+    SEFL_PASS(one_release(&one, p));
+    if (p->turns.most == 0 && p->turns.apart == 0)
+        SEFL_PASS(choose_turns(p, one));
+    if (p->turns.apart == 0)
+        p->turns.apart = p->rounds / (p->turns.most < p->rounds ? p->turns.most : p->rounds);
+    p->turns.most = dp_turns_in(&p->turns, p->rounds);
+    SEFL_PASS(correlated(p, one));
+    const double cohort = p->correlated.cohort;
+    SEFL_PASS(independent(&p->independent, p, p->turns.most, cohort));
+    SEFL_PASS(independent(&p->everybody, p, p->rounds, (double)p->clients));
+    const dp_event round = { .noise = dp_sources[p->source].law,
+                             .z = p->correlated.z,
+                             .dim = p->dim,
+                             .sigma_steps = DP_SIGMA_STEPS };
+    const dp_event all = dp_filter_event(&round, p->s, p->rounds);
+    for (int i = 0; i < 2; i++)
+        SEFL_PASS(dp_epsilon(
+            &p->claim[i], &all, 1,
+            &(dp_question){ .delta = p->delta, .neighbours = i ? DP_REPLACE : DP_ZERO_OUT }));
     return SEFL_OK;
 }

@@ -13,6 +13,7 @@
 #define PRIVACY_PLAN_H
 
 #include "privacy/accountant/accountant.h"
+#include "privacy/filter.h"
 
 typedef struct dp_plan {
     /* what is planned */
@@ -39,6 +40,38 @@ dp_event dp_plan_event(const dp_plan *p, bool against_server);
 
 /* SEFL_EINVAL if a value is out of range; SEFL_EBUDGET if no z suffices. */
 sefl_status dp_plan_compute(dp_plan *p) SEFL_MUST_CHECK;
+
+/* Three ways to keep the same epsilon over the same rounds, side by side (privacy/filter.h): clients
+ * that take turns, with correlated and with independent noise, and everybody in every round. */
+typedef struct dp_way {
+    double z;
+    uint64_t turns;    /* rounds of a client */
+    double cohort;     /* mean clients per round */
+    double last, mean; /* noise over signal in the last model, and over all models: the norm of the
+                        * noise over that of the largest sum, where z is that of independent noise
+                        * that leaves as much in the model */
+    double clients;    /* enrolled clients with which `last` is 1 */
+} dp_way;
+
+typedef struct dp_turns_plan {
+    /* what is planned */
+    unsigned source; /* in dp_sources */
+    uint64_t clients, rounds, dim;
+    double epsilon, delta;
+    double momentum; /* of the server's steps; 0: average */
+    dp_turns turns;  /* 0, 0: the fewest turns with which `last` is at most 1, else the turns with
+                      * the least noise. One of the two 0: as far apart as the rounds allow, or as
+                      * many turns as fit */
+    /* results */
+    dp_filter filter;
+    double s;          /* the rounds are one release with noise z / s */
+    dp_claim claim[2]; /* zero-out, replacement; against everybody */
+    dp_way correlated, independent, everybody;
+} dp_turns_plan;
+
+/* Finds turns, filter and z. SEFL_EINVAL if a value is out of range; SEFL_EBUDGET if no z
+ * suffices. */
+sefl_status dp_turns_plan_compute(dp_turns_plan *p) SEFL_MUST_CHECK;
 
 /* A client that draws each of n records with this rate, 0 < rate <= 1, gets more than `most` with a
  * probability of at most `rare` (a Chernoff bound): returns the largest such n, or the smallest

@@ -19,7 +19,9 @@
  *   SET     round u64, clients u32, tree seed   VERDICT  root 32, kept u32, refused u32, then per
  *           32; then HEADS 0, 1, ...: heads              refused head: index u32 (in the SET),
  *           sorted by client                             reason u8
- *   REVEAL  head, envelope of AS's statement    GO       head; AS sends SUM: the masked sum's
+ *   REVEAL  head, envelope of AS's statement    GO       head, lags u8 (correlated noise: the
+ *                                                        rounds of the statement that CSP has
+ *                                                        too); AS sends SUM: the masked sum's
  *                                                        units, as many as fit 1 MiB, index 1, 2,
  *                                                        ...; then CSP sends
  *                                                        joint, own: REPLY (noise/online.h)

@@ -96,10 +96,10 @@ static sefl_status open_round(participant *m, const participant_event *e, uint64
     }
     if (m->coin_round != n->round) { /* a coin is flipped once */
         m->coin_round = n->round;
-        m->drawn = e->drawn || t->sampling == TASK_ALL;
+        m->drawn = e->drawn || (t->sampling == TASK_ALL && t->separation <= 1);
     }
     m->round = n->round;
-    if (!m->drawn && t->sampling == TASK_OPEN) {
+    if (!m->drawn && t->sampling != TASK_HIDDEN) { /* not selected, or not its turn */
         done_with_round(m);
         return SEFL_OK;
     }

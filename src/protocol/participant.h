@@ -101,8 +101,10 @@ typedef enum participant_event_kind {
 typedef struct participant_event {
     participant_event_kind kind;
     const round_news *news; /* GOT_NEWS */
-    bool drawn;             /* GOT_NEWS of an open round: sampling selected this client (always
-                             * true without sampling); only a round's first value counts */
+    bool drawn;             /* GOT_NEWS of an open round: sampling selected this client, or it is
+                             * its turn (rounds.separation: task_is_turn, and its own ledger has no
+                             * round too near); always true without either. Only a round's first
+                             * value counts */
     bool checked;           /* GOT_NEWS: participant_header_check has accepted this header. For a
                              * driver of many participants, which checks once for all of them */
 } participant_event;

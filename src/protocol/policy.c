@@ -54,8 +54,8 @@ static bool above(double value, double limit) /* a limit of 0: none */
 
 sefl_status policy_check(const policy *p, const task *t, const char **broken)
 {
-    uint64_t limit = t->max_rounds_per_client;
-    uint64_t rounds = limit > 0 && limit < t->rounds ? limit : t->rounds;
+    const uint64_t rounds =
+        dp_turns_in(&(dp_turns){ t->max_rounds_per_client, t->separation }, t->rounds);
     SEFL_PASS(check_servers(p, t, broken));
     if (!t->claim && !p->allow_no_claim)
         return refuse(SEFL_EINVAL, broken, "claim_none",

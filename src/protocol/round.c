@@ -47,7 +47,12 @@ size_t round_statement_write(uint8_t out[STATEMENT_MAX], const round_statement *
 {
     uint8_t *p = out;
     ROUND_STATEMENT_FIELDS(WRITE)
-    return STATEMENT_FIXED + shares_slice_write(p, &v->slice);
+    p += shares_slice_write(p, &v->slice);
+    *p++ = v->lags;
+    for (unsigned j = 0; j < NOISE_LAGS; j++)
+        if (v->lags >> j & 1)
+            memcpy(p, v->past[j], SHA256_BYTES), p += SHA256_BYTES;
+    return (size_t)(p - out);
 }
 
 void round_end_write(uint8_t out[END_BYTES], const round_end *v)
@@ -98,6 +103,11 @@ sefl_status round_statement_read(round_statement *out, sefl_span in)
     ROUND_STATEMENT_FIELDS(READ)
     rd r = rd_over(span_of(p, in.n - STATEMENT_FIXED));
     SEFL_PASS(shares_slice_read(&r, &v.slice));
+    SEFL_PASS(rd_u8(&r, &v.lags));
+    SEFL_NEED(v.lags >> NOISE_LAGS == 0, SEFL_EPROTO, "statement: lags %u", v.lags);
+    for (unsigned j = 0; j < NOISE_LAGS; j++)
+        if (v.lags >> j & 1)
+            SEFL_PASS(rd_raw(&r, v.past[j], sizeof v.past[j]));
     SEFL_PASS(rd_end(&r));
     SEFL_NEED(v.round >= 1, SEFL_EPROTO, "statement: rounds count from 1");
     *out = v;

@@ -7,6 +7,8 @@
  *     receipt    task 32 | round u64 | client fingerprint 32 | body hash 32 | bytes u64
  *     statement  task 32 | round u64 | attempt u64 | clients u32 | set hash 32
  *                | slice: the noise shares of this attempt (mpc/noise/pool.h; joint noise only)
+ *                | lags u8, then for each set bit, lowest first: id 32. Bit j: AS has what it kept
+ *                in round - 1 - j, of the reveal with this id (correlated noise, sum/history.h)
  *     end        task 32 | last released round u64 | hash of the model that it released 32
  *
  * The set hash is SHA-256("sefl set 1", task, round u64, clients u32, then for each client, sorted
@@ -22,6 +24,7 @@
 #include "base/sha256.h"
 #include "base/span.h"
 #include "crypto/seal/seal.h"
+#include "mpc/noise/filter.h"
 #include "mpc/noise/pool.h"
 
 enum {
@@ -29,7 +32,7 @@ enum {
     HEADER_MAX = HEADER_FIXED + SEAL_PUB_MAX,
     RECEIPT_BYTES = 112,
     STATEMENT_FIXED = 84,
-    STATEMENT_MAX = STATEMENT_FIXED + SLICE_BYTES_MAX,
+    STATEMENT_MAX = STATEMENT_FIXED + SLICE_BYTES_MAX + 1 + NOISE_LAGS * SHA256_BYTES,
     END_BYTES = 72
 };
 
@@ -79,6 +82,8 @@ typedef struct round_receipt {
 typedef struct round_statement {
     ROUND_STATEMENT_FIELDS(ROUND_FIELD)
     shares_slice slice;
+    uint8_t lags;
+    uint8_t past[NOISE_LAGS][SHA256_BYTES]; /* ids; zeros without the lag's bit */
 } round_statement;
 
 typedef struct round_end {

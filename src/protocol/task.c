@@ -12,6 +12,7 @@
 #include "model/optim.h"
 #include "mpc/noise/online.h"
 #include "privacy/accountant/accountant.h"
+#include "privacy/mechanism/quantise.h"
 #include "protocol/head.h"
 #include "protocol/modes/mode.h"
 #include "protocol/task_fields.h"
@@ -197,6 +198,33 @@ static sefl_status check_records(const task *t, pack_nano record_rate)
     return SEFL_OK;
 }
 
+static sefl_status check_clip(const task *t)
+{
+    if (t->clip_quantile == 0)
+        return SEFL_OK;
+    SEFL_NEED(t->clip_quantile < 1, SEFL_EINVAL,
+              "task: privacy.clip_quantile is 1: the clip would grow without end");
+    SEFL_NEED(task_mode(t)->noisy, SEFL_EINVAL,
+              "task: privacy.clip_quantile: without noise (privacy.noise is none) nothing hides "
+              "whose update is large");
+    SEFL_NEED(t->unit == TASK_UNIT_CLIENT, SEFL_EINVAL,
+              "task: privacy.clip_quantile: must be 0 if privacy.unit is record");
+    SEFL_NEED(!t->external, SEFL_EINVAL,
+              "task: privacy.clip_quantile: must be 0 if model.body is external, whose model "
+              "files contain no clip");
+    SEFL_NEED(t->weights == TASK_EQUAL, SEFL_EINVAL,
+              "task: privacy.clip_quantile: an update has one slot, so privacy.weights must be "
+              "equal");
+    SEFL_NEED(t->filter.b == 0, SEFL_EINVAL,
+              "task: privacy.clip_quantile: nothing is proven for it together with "
+              "privacy.filter");
+    SEFL_NEED(t->clip_nano >= TASK_CLIP_RANGE && t->clip_nano <= TASK_COUNT_MAX, SEFL_EINVAL,
+              "task: privacy.clip is %s: must be from 0.000001024 to 9007199 with "
+              "privacy.clip_quantile",
+              t->clip);
+    return SEFL_OK;
+}
+
 static sefl_status check_privacy(const task *t, pack_nano z)
 {
     const release_mode *m = task_mode(t);
@@ -238,7 +266,7 @@ static sefl_status derive_model(task *t)
         SEFL_PASS(sefl_at(lm_config_layout(&t->model, &t->layout), "task"));
     }
     t->params = t->layout.count;
-    t->values = t->layout.trained + (t->weights == TASK_CAPPED);
+    t->values = t->layout.trained + task_slots(t);
     return SEFL_OK;
 }
 
@@ -376,6 +404,7 @@ static sefl_status derive(task *t, const task_draft *d)
     t->has_valid = memcmp(t->valid_hash, none, sizeof none) != 0;
     t->rate = share(d->rate);
     t->record_rate = share(d->record_rate);
+    t->clip_quantile = share(d->clip_quantile);
     t->server_lr = share(t->step_nano);
     t->server_optim.kind = t->server == TASK_AVERAGE    ? OPTIM_SGD
                            : t->server == TASK_MOMENTUM ? OPTIM_MOMENTUM
@@ -383,6 +412,7 @@ static sefl_status derive(task *t, const task_draft *d)
     SEFL_PASS(pack_decimal(&clip, t->clip));
     SEFL_PASS(pack_decimal(&z, t->z));
     SEFL_NEED(clip > 0, SEFL_EINVAL, "task: privacy.clip is 0: must be above 0");
+    t->clip_nano = clip;
     SEFL_PASS(check_training(t));
     SEFL_PASS(check_rounds(t));
     SEFL_PASS(check_sampling(t, d->rate));
@@ -390,6 +420,7 @@ static sefl_status derive(task *t, const task_draft *d)
     SEFL_PASS(check_privacy(t, z));
     SEFL_PASS(check_records(t, d->record_rate));
     SEFL_PASS(check_filter(t));
+    SEFL_PASS(check_clip(t));
     SEFL_NEED(memcmp(t->servers.as, t->servers.csp, sizeof t->servers.as) != 0, SEFL_EINVAL,
               "task: servers.aggregator and servers.csp are the same key: the servers must be "
               "different parties");
@@ -513,6 +544,11 @@ noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt)
     return p;
 }
 
+unsigned task_share_bits(const task *t)
+{
+    return t->ahe.pack.k > 20 ? 40 : 32;
+}
+
 sefl_status task_output_bytes(size_t *bytes, const task *t)
 {
     noise_params p = task_noise_params(t, 1, 1);
@@ -554,6 +590,22 @@ dp_event task_event(const task *t, uint64_t count)
     return dp_filter_event(&ev, task_filter_s(t, count), count);
 }
 
+bool task_is_turn(const task *t, const uint8_t client[32], uint64_t round)
+{
+    uint8_t hash[SHA256_BYTES];
+    if (t->separation <= 1)
+        return true;
+    sha256_join(hash, span_of_str("sefl turn 1"), span_of(t->id, sizeof t->id), span_of(client, 32),
+                span_of(NULL, 0));
+    return load_u64(hash) % t->separation == round % t->separation;
+}
+
+bool task_is_soon(const task *t, uint64_t last, uint64_t round)
+{
+    return t->separation > 1 && last > 0 &&
+           (round > last ? round - last : last - round) < t->separation;
+}
+
 double task_filter_s(const task *t, uint64_t rounds)
 {
     return dp_filter_s(&t->filter, rounds, &(dp_turns){ t->max_rounds_per_client, t->separation }) +
@@ -577,4 +629,30 @@ double task_divisor(const task *t, uint32_t clients)
     if (t->publish_count)
         return clients;
     return t->rate * (double)t->enrolled;
+}
+
+bool task_clip_fits(const task *t, uint64_t clip)
+{
+    return clip >= t->clip_nano / TASK_CLIP_RANGE && clip / TASK_CLIP_RANGE <= t->clip_nano &&
+           clip > 0;
+}
+
+double task_clip_scale(const task *t, uint64_t clip)
+{
+    return t->clip_quantile > 0 && clip > 0 ? (double)t->clip_nano / (double)clip : 1;
+}
+
+uint64_t task_next_clip(const task *t, uint64_t clip, const int64_t *w, uint32_t clients)
+{
+    if (t->clip_quantile == 0)
+        return 0;
+    const double part = dp_norm_share(task_value(t, w[t->values - 1]), share(t->clip_nano),
+                                      task_divisor(t, clients));
+    /* exp(-x) as (1 - x / 1024)^1024: products alone have the same bits on every machine */
+    double f = 1 - TASK_CLIP_RATE * (part - t->clip_quantile) / 1024;
+    for (int i = 0; i < 10; i++)
+        f *= f;
+    const double least = (double)((t->clip_nano + TASK_CLIP_RANGE - 1) / TASK_CLIP_RANGE);
+    const double most = (double)(t->clip_nano * TASK_CLIP_RANGE);
+    return (uint64_t)fmin(fmax(floor((double)clip * f + 0.5), least), most);
 }

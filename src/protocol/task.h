@@ -63,6 +63,7 @@ typedef struct task {
 
     /* numbers and privacy */
     char clip[24], z[24];  /* decimals as in the document */
+    double clip_quantile;  /* 0: the clip is fixed; else AS finds it (task_next_clip) */
     task_noise noise;      /* task_mode(t) is the mode's table */
     bool claim;            /* false: "claim": "none", the task claims no privacy */
     double epsilon, delta; /* the claim's target; 0 if there is no claim */
@@ -101,10 +102,11 @@ typedef struct task {
     pinned servers;
 
     /* derived */
-    size_t params;  /* number of values in the model: layout.count */
-    size_t values;  /* number of values in an update: layout.trained, plus 1 with a weight slot */
-    ahe_params ahe; /* with unit record, its value_max is records_max times the grid's */
-    dp_grid grid;   /* steps and bounds for dp_quantise, as in ahe; all zero without noise */
+    size_t params;        /* number of values in the model: layout.count */
+    size_t values;        /* number of values in an update: layout.trained, plus 1 with a slot */
+    uint64_t clip_nano;   /* clip in billionths */
+    ahe_params ahe;       /* with unit record, its value_max is records_max times the grid's */
+    dp_grid grid;         /* steps and bounds for dp_quantise, as in ahe; all zero without noise */
     unsigned filter_bits; /* with a filter: bits below the coarse step of the noise that a server
                            * keeps (F); else 0 */
     double sigma_steps;   /* own: standard deviation of each server's noise in fine steps; else 0 */
@@ -126,11 +128,32 @@ void task_clear(task *t);
  * verified. The document must name the pinned keys. */
 sefl_status task_open(task *out, sefl_span envelope, const pinned *p) SEFL_MUST_CHECK;
 
-/* Returns the number of values in an update without the weight slot, which comes after them. */
+/* Returns the number of slots after the values: 1 with capped weights or a norm bit, else 0. */
+static inline size_t task_slots(const task *t)
+{
+    return t->weights == TASK_CAPPED || t->clip_quantile > 0;
+}
+
+/* Returns the number of values in an update without the slot, which comes after them. */
 static inline size_t task_trained(const task *t)
 {
-    return t->values - (t->weights == TASK_CAPPED);
+    return t->values - task_slots(t);
 }
+
+/* A clip that is found privately (docs/PRIVACY.md, section 12). Integers do not change with the
+ * clip: a client multiplies its update by privacy.clip / clip before it clips and quantises it on
+ * the task's grid, and AS divides by that factor. The clip of a round is in the model file that the
+ * round's signed header names (protocol/task_model.h). It stays within a factor of TASK_CLIP_RANGE
+ * of privacy.clip. */
+#define TASK_CLIP_RANGE UINT64_C(1024)
+#define TASK_CLIP_RATE  0.2 /* eta of the geometric update [ATMR21] */
+bool task_clip_fits(const task *t, uint64_t clip);
+/* Returns privacy.clip / clip; 1 if the clip is fixed. */
+double task_clip_scale(const task *t, uint64_t clip);
+/* Returns the clip of the round after one with this clip, from its released integers:
+ * clip * exp(-eta (share - quantile)), where share is the noisy share of the norm bits. 0 if the
+ * clip is fixed. */
+uint64_t task_next_clip(const task *t, uint64_t clip, const int64_t *w, uint32_t clients);
 
 /* True if each upload carries a seed that its client sealed to CSP and signed (protocol/head.h).
  * Then CSP knows a sum's clients and reveals no other sum; otherwise AS must follow the
@@ -154,8 +177,19 @@ void task_file_name(char out[TASK_FILE_NAME], const task *t);
 /* Returns the parameters of noise/online.h for this round and attempt, without the slice. The shape
  * is NULL if the mode has none. */
 struct noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt);
+/* Returns the bits of the noise shares that the servers make for this task: 32, or 40 for a ring of
+ * more than 20 bits, so that k + 12 bits are there for a filter. */
+unsigned task_share_bits(const task *t);
 /* Computes the size of CSP's output: a reply (noise/online.h), or masked plain units. */
 sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
+
+/* Clients take turns: with rounds.separation s, it is a client's turn in the rounds that equal its
+ * group modulo s. The group is SHA-256("sefl turn 1", task id, client), its first 8 bytes as a
+ * number, modulo s. So a round has 1 / s of the clients, and a client that keeps to its turns keeps
+ * the separation. Always true if s is 1. */
+bool task_is_turn(const task *t, const uint8_t client[32], uint64_t round);
+/* True if a client that took part in round `last` (0: none) must not take part in this round. */
+bool task_is_soon(const task *t, uint64_t last, uint64_t round);
 
 /* Returns S after so many rounds of a task with a filter, slack included (privacy/filter.h). */
 double task_filter_s(const task *t, uint64_t rounds);

@@ -96,6 +96,11 @@ static sefl_status what_is_not_sent(sefl_buf *out, const task *t)
                          "learns only the\n  total of all clients%s.\n",
                          items, (unsigned long long)t->weight_cap,
                          task_mode(t)->noisy ? ", with noise" : ""));
+    if (t->clip_quantile > 0)
+        SEFL_PASS(wr_fmt(
+            out, "  The encrypted update contains one bit: whether its norm was within the clip. "
+                 "AS learns only the\n  total of all clients, with noise, and chooses the "
+                 "clip of the next round from it.\n"));
     return wr_fmt(out, "  A client sends no loss, %s%s%s or gradient norm%s.\n\n",
                   capped ? "" : items, capped ? "" : ", ", t->external ? "accuracy" : "vocabulary",
                   t->external ? "" : " of its text");

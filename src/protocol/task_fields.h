@@ -72,6 +72,9 @@
       "number of batches per round; 0 if training.epochs is set")                                  \
     S("privacy.clip", DECIMAL, t.clip, "1", 0, 0, NULL,                                            \
       "maximum L2 norm of an update (of one record's part, if privacy.unit is record)")            \
+    S("privacy.clip_quantile", NANO, clip_quantile, "0", 0, 1, NULL,                               \
+      "share of the clients whose updates the clip shall leave as they are: AS finds this clip "   \
+      "privately, round by round, from privacy.clip on; 0 means that privacy.clip stays")          \
     S("privacy.noise", CHOICE, t.noise, "joint", 0, 0, RELEASE_MODE_WORDS, RELEASE_MODE_HELP)      \
     S("privacy.z", DECIMAL, t.z, "0", 0, 0, NULL,                                                  \
       "noise multiplier: the noise's standard deviation divided by the sensitivity; 0 means the "  \
@@ -87,7 +90,8 @@
       "then end the task early")                                                                   \
     S("privacy.filter", FILTER, t.filter, "", 0, 0, NULL,                                          \
       "correlated noise: up to four numbers of 0 to 4096; round r takes back number j / 4096 of "  \
-      "the noise of round r - j; if empty, the noise of each round is independent")                \
+      "the noise of round r - j; if empty, the noise of each round is independent; auto chooses "   \
+      "one number for clients that take turns")                                                    \
     S("privacy.unit", CHOICE, t.unit, "client", 0, 0, "client record",                             \
       "what the claim protects: all text of a client, or a single record")                         \
     S("privacy.records_max", U64, t.records_max, "0", 0, 1 << 20, NULL,                            \
@@ -163,7 +167,7 @@ typedef struct task_draft {
     task t;
     uint32_t version;
     unsigned body, claim, scheme, seal;
-    pack_nano rate, record_rate;
+    pack_nano rate, record_rate, clip_quantile;
     struct {
         ahe_pub *pub;
     } key;

@@ -35,7 +35,9 @@ typedef struct maker {
     const ahe_pub *pub;
     const pinned *servers;
     char number[24];
-    char z[32];  /* of privacy.classic_epsilon or privacy.epsilon; "": as the settings say */
+    char z[32];      /* of privacy.classic_epsilon or privacy.epsilon; "": as the settings say */
+    char filter[24]; /* of privacy.filter auto; "": as the settings say */
+    uint64_t separation; /* rounds.separation, or what privacy.filter auto chose */
     bool silent; /* a first document without a claim: the noise that it needs is not known yet */
 } maker;
 
@@ -150,8 +152,10 @@ static const char *value_of(maker *m, const char *path)
             pack_decimal(&rate, settings_text(s, "privacy.rate")) != SEFL_OK)
             rate = PACK_ONE; /* task_read reports what is wrong with it */
         n = (uint64_t)((double)enrolled * ((double)rate / (double)PACK_ONE)) / 2;
-        n /= settings_u64(s, "rounds.separation"); /* the clients take turns */
+        n /= m->separation; /* the clients take turns */
         n = n < 2 ? 2 : n;
+    } else if (strcmp(path, "rounds.separation") == 0) {
+        n = m->separation;
     } else if (strcmp(path, "training.lr") == 0 && strspn(v, "0.") == strcspn(v, "eE")) { /* 0 */
         return optim_usual_lr(settings_text(s, "training.optimiser"),
                               settings_text(s, "model.body"));
@@ -257,7 +261,7 @@ static sefl_status wr_filter(sefl_buf *out, const char *list)
 {
     json j = json_into(out);
     json_open(&j, '[');
-    for (const char *p = list; *p;) {
+    for (const char *p = list + strspn(list, " "); *p;) {
         char *end;
         const unsigned long v = strtoul(p, &end, 10);
         const size_t blank = strspn(end, " ");
@@ -281,7 +285,7 @@ static sefl_status wr_value(sefl_buf *out, maker *m, const task_field *f)
     if (f->kind == TASK_KIND_NAMES)
         return wr_names(out, settings_text(m->s, f->path));
     if (f->kind == TASK_KIND_FILTER)
-        return wr_filter(out, settings_text(m->s, f->path));
+        return wr_filter(out, *m->filter ? m->filter : settings_text(m->s, f->path));
     if (f->settable) {
         const char *v = value_of(m, f->path);
         if (f->kind == TASK_KIND_U64) /* "007" is no number in JSON */
@@ -354,6 +358,37 @@ static sefl_status wr_checked(sefl_buf *document, task *t, maker *m)
     const size_t before = document->n;
     SEFL_PASS(wr_document(document, m));
     return task_read(t, span_of(document->p + before, document->n - before));
+}
+
+/* privacy.filter auto: the best filter with b = 1 for the task's turns. If only max_per_client is
+ * set, its rounds are as far apart as they can be. */
+static sefl_status choose_filter(maker *m)
+{
+    const settings *s = m->s;
+    const uint64_t rounds = settings_u64(s, "rounds.count");
+    dp_turns turns = { settings_u64(s, "rounds.max_per_client"), 1 };
+    const bool momentum = is(s, "server.step", "momentum");
+    m->separation = settings_u64(s, "rounds.separation");
+    if (!is(s, "privacy.filter", "auto"))
+        return SEFL_OK;
+    SEFL_NEED(rounds <= DP_FILTER_ROUNDS_MAX, SEFL_EINVAL,
+              "rounds.count is %llu: at most %d with "
+              "privacy.filter",
+              (unsigned long long)rounds, DP_FILTER_ROUNDS_MAX);
+    if (m->separation == 1 && turns.most > 0 && turns.most < rounds)
+        m->separation = rounds / turns.most;
+    SEFL_NEED(
+        m->separation > 1, SEFL_EINVAL,
+        "privacy.filter is auto: correlated noise gains something only if clients take turns; "
+        "set rounds.max_per_client or rounds.separation ('sefl privacy plan --correlated' "
+        "proposes them)");
+    turns.apart = m->separation;
+    const dp_filter f = dp_filter_best(
+        rounds, &turns, momentum ? strtod(settings_text(s, "server.momentum"), NULL) : 0);
+    snprintf(m->filter, sizeof m->filter, "%u", f.gamma[0]);
+    if (f.b == 0) /* no filter gains anything */
+        snprintf(m->filter, sizeof m->filter, " ");
+    return SEFL_OK;
 }
 
 /* ---- the target epsilon ---------------------------------------------------------------------- */
@@ -435,6 +470,7 @@ sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
     SEFL_CHECK(pub || is(s, "crypto.scheme", "pad"), SEFL_EINVAL,
                "crypto.scheme is %s: it needs CSP's public key", settings_text(s, "crypto.scheme"));
     SEFL_TRY(classic(&m));
+    SEFL_TRY(choose_filter(&m));
     if (z_follows(s))
         SEFL_TRY(z_of_epsilon(&m));
     SEFL_TRY(wr_checked(document, &t, &m));

@@ -30,8 +30,8 @@ enum {
     VERSION_MAJOR = 2,
     VERSION_MINOR = 0,
     VERSION_MINOR_LOWEST = 0, /* oldest minor version that AS accepts */
-    LINK_VERSION_LOWEST = 3,  /* 3: sealed rounds, signed orders, lanes */
-    LINK_VERSION = 3,
+    LINK_VERSION_LOWEST = 4,  /* 4: correlated noise in statements and GO */
+    LINK_VERSION = 4,
     VERSION_SENTENCE = 160,
 };
 

@@ -335,9 +335,9 @@ static sefl_status time_step(const bench *b, rates *r)
     w[t->values - 1] = 1000; /* the weight slot, if there is one */
     snprintf(path, sizeof path, "%.4000s/model", b->folder);
     uint64_t began = clock_now_ns();
-    SEFL_TRY(step_average(average, t, w, 2, NULL));
+    SEFL_TRY(step_average(average, t, t->clip_nano, w, 2, NULL));
     SEFL_TRY(step_apply(&step, t, theta, average, NULL));
-    SEFL_TRY(task_model_write(path, t, theta, hash));
+    SEFL_TRY(task_model_write(path, t, theta, 0, hash));
     r->step_ms_round = 1e3 * clock_since(began);
     SEFL_CHECK(stat(path, &sb) == 0, SEFL_EIO, "%s: cannot read its size", path);
     r->model_bytes = (double)sb.st_size;

@@ -23,7 +23,8 @@ static sefl_status joint_noise(uint8_t *x, const clear_facts *c, const noise_par
         named_coins_replay(&gen[i], i ? "CSP" : "AS", c->seed, "noise", p->round, p->attempt);
         rng[i] = seeded_rng(&gen[i]);
     }
-    return shares_fill_plain(x, noise_share_bytes(p), c->task->values, c->pool, &rng[0], &rng[1]);
+    return shares_fill_plain(x, noise_share_bytes(p), task_share_bits(c->task), c->task->values,
+                             c->pool, &rng[0], &rng[1]);
 }
 
 typedef struct masking {

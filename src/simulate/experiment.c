@@ -308,6 +308,9 @@ sefl_status experiment_make(experiment *out, settings *s)
     SEFL_NEED(!is(s, "device", "cuda") || !is(s, "privacy.unit", "record"), SEFL_EINVAL,
               "device: cuda: privacy.unit: record needs the gradient of each single record, which "
               "only the CPU computes: set device: cpu");
+    SEFL_NEED(!is(s, "device", "cuda") ||
+                  strtod(settings_text(s, "privacy.clip_quantile"), NULL) == 0,
+              SEFL_EINVAL, "device: cuda: privacy.clip_quantile needs device: cpu");
     SEFL_NEED(out->alpha >= 0.001, SEFL_EINVAL, "data.alpha is %g; it must be from 0.001 to 1000",
               out->alpha);
     SEFL_NEED(!*out->vocab || *out->data, SEFL_EINVAL,

@@ -53,7 +53,7 @@ static void participation(plan *p, const federation *s)
     plan_warnings *w = &p->warnings;
     const experiment *e = s->e;
     const task *t = &s->task;
-    double drawn = t->sampling == TASK_OPEN ? t->rate : 1;
+    double drawn = t->sampling == TASK_OPEN ? t->rate : 1 / (double)t->separation;
     double fast = in_time(e, t->deadline_ms, 1), slow = in_time(e, t->deadline_ms, e->slowdown);
     double share = (1 - e->stragglers) * fast + e->stragglers * slow;
     p->asked = drawn * e->clients;
@@ -134,7 +134,7 @@ double plan_noise_ratio(const federation *s, double drawn)
     const task *t = &s->task;
     if (!task_mode(t)->noisy)
         return 0;
-    return drawn > 0 ? noises(s) * strtod(t->z, NULL) * sqrt((double)t->values) / (drawn * clips(t))
+    return drawn > 0 ? noises(s) * task_model_z(t) * sqrt((double)t->values) / (drawn * clips(t))
                      : HUGE_VAL;
 }
 
@@ -155,9 +155,18 @@ sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double d
         want.rate = t->record_rate;
     else if (t->sampling == TASK_HIDDEN && t->enough == 0)
         want.rate = t->rate;
-    want.count = dp_turns_in(&(dp_turns){ t->max_rounds_per_client, t->separation }, t->rounds);
-    SEFL_PASS(dp_find_z(&z, &want, epsilon, &(dp_question){ .delta = delta }));
-    out->z = z;
+    out->turns = t->separation;
+    if (t->filter.b > 0) { /* correlated: what the last model contains counts */
+        task as_if = as_claimed(t);
+        as_if.epsilon = epsilon, as_if.delta = delta;
+        SEFL_PASS(task_budget_z(&z, &as_if));
+        out->z = z;
+        z *= task_model_z(t) / t->grid.z;
+    } else {
+        want.count = dp_turns_in(&(dp_turns){ t->max_rounds_per_client, t->separation }, t->rounds);
+        SEFL_PASS(dp_find_z(&z, &want, epsilon, &(dp_question){ .delta = delta }));
+        out->z = z;
+    }
     out->clients = (uint64_t)ceil(z * root / PLAN_RATIO_GOOD / drawn);
     out->no_larger = (uint64_t)ceil(z * root / PLAN_RATIO_BAD / drawn);
     return SEFL_OK;
@@ -165,10 +174,14 @@ sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double d
 
 void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n)
 {
+    char in_all[48] = "";
+    if (n->turns > 1)
+        snprintf(in_all, sizeof in_all, ", %" PRIu64 " in all, since they take turns",
+                 n->clients * n->turns);
     if (n->z > 0)
         snprintf(out, PLAN_NEED_TEXT,
-                 "over these rounds needs z = %.3f and about %" PRIu64 " clients per round", n->z,
-                 n->clients);
+                 "over these rounds needs z = %.3f and about %" PRIu64 " clients per round%s", n->z,
+                 n->clients, in_all);
     else
         snprintf(out, PLAN_NEED_TEXT, "over these rounds is impossible with any noise");
 }

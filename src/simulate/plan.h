@@ -46,6 +46,7 @@ typedef struct plan_seconds {
 typedef struct plan_need {
     double epsilon, delta, z;
     uint64_t clients;   /* clients for a noise ratio of PLAN_RATIO_GOOD */
+    uint64_t turns;     /* rounds.separation: so many times as many clients in all */
     uint64_t no_larger; /* clients for a noise ratio of PLAN_RATIO_BAD */
 } plan_need;
 
@@ -109,7 +110,7 @@ sefl_status plan_spend(plan_spent *out, const federation *s, uint64_t rounds) SE
 sefl_status plan_need_of(plan_need *out, const task *t, double epsilon,
                          double delta) SEFL_MUST_CHECK;
 
-enum { PLAN_NEED_TEXT = 128 };
+enum { PLAN_NEED_TEXT = 160 };
 /* Writes "over these rounds needs z = 2.393 and about 1048 clients per round". */
 void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n);
 

@@ -45,6 +45,7 @@ struct population {
     population_member *set;
     uint32_t in_set;
     population_counts counts;
+    char *fates;
 };
 
 void population_who(char out[POPULATION_WHO_MAX], uint32_t client)
@@ -88,15 +89,19 @@ static event pop(population *c)
 
 /* ---- one client ------------------------------------------------------------------------------ */
 
-/* Draws the client's sampling coin as roles/client does. */
+/* Draws the client's sampling coin as roles/client does; without one, decides whether it is the
+ * client's turn. */
 static bool draw(const population *c, uint32_t i)
 {
     const task *t = &c->s->task;
     char who[POPULATION_WHO_MAX];
     seeded gen;
-    if (t->sampling == TASK_ALL || t->rate >= 1)
-        return true;
     population_who(who, i);
+    if (t->sampling == TASK_ALL || t->rate >= 1) {
+        uint8_t client[SHA256_BYTES]; /* in place of a certificate's fingerprint */
+        sha256_of(client, span_of_str(who));
+        return task_is_turn(t, client, c->round);
+    }
     named_coins_replay(&gen, who, c->s->e->seed, "sampling", c->round, 0);
     uint8_t coin[8];
     seeded_fill(&gen, coin, sizeof coin);
@@ -178,6 +183,7 @@ static sefl_status act(population *c, uint32_t i, uint64_t now)
             return push(c, i, WAKE, o.until_ms);
         case PARTICIPANT_FETCH_MODEL:
             c->counts.asked++;
+            c->fates[i] = 'd';
             p->busy = true;
             SEFL_PASS(tell(c, i, PARTICIPANT_GOT_MODEL, now));
             continue;
@@ -205,9 +211,12 @@ static sefl_status act(population *c, uint32_t i, uint64_t now)
     return SEFL_OK;
 }
 
-static void too_late(population *c, person *p)
+static void too_late(population *c, uint32_t i)
 {
+    person *p = &c->p[i];
     c->counts.late += p->busy;
+    if (p->busy)
+        c->fates[i] = 'l';
     p->busy = false;
 }
 
@@ -219,11 +228,14 @@ static sefl_status arrive(population *c, uint32_t i, uint64_t now)
                      .rounds_taken = c->taken[i] };
     agg_verdict v = agg_admit(c->a, &u, now);
     if (v != AGG_ADMIT) {
-        too_late(c, &c->p[i]);
+        too_late(c, i);
+        if (v != AGG_LATE && v != AGG_FULL && v != AGG_OVER)
+            c->fates[i] = 'r';
         return tell(c, i, PARTICIPANT_REFUSED, now);
     }
     c->set[c->in_set++] = (population_member){ .client = i, .zeros = c->p[i].zeros };
     c->taken[i]++;
+    c->fates[i] = 'a';
     c->p[i].busy = false;
     SEFL_PASS(agg_on(
         c->a, &(agg_event){ .kind = AGG_UPDATE, .round = c->round, .clients = c->in_set }, now));
@@ -242,13 +254,13 @@ static sefl_status happen(population *c, const event *e, uint64_t now)
         if (o.kind == PARTICIPANT_TRAIN)
             SEFL_PASS(tell(c, e->client, PARTICIPANT_TRAINED, now));
         else
-            too_late(c, p);
+            too_late(c, e->client);
         break;
     case ARRIVED:
         if (o.kind == PARTICIPANT_UPLOAD && o.round == c->round) {
             SEFL_PASS(arrive(c, e->client, now));
         } else if (o.kind == PARTICIPANT_UPLOAD) {
-            too_late(c, p);
+            too_late(c, e->client);
             SEFL_PASS(tell(c, e->client, PARTICIPANT_REFUSED, now));
         }
         break;
@@ -274,6 +286,7 @@ sefl_status population_new(population **out, const federation *s, agg *a, const 
     SEFL_TRY(sefl_new(&c->p, s->clients, sizeof *c->p));
     SEFL_TRY(sefl_new(&c->taken, s->clients, sizeof *c->taken));
     SEFL_TRY(sefl_new(&c->set, s->clients, sizeof *c->set));
+    SEFL_TRY(sefl_new(&c->fates, s->clients, 1));
     if (taken)
         memcpy(c->taken, taken, s->clients * sizeof *taken);
     seeded_init(&gen, s->e->seed, "stragglers");
@@ -291,6 +304,7 @@ void population_free(population *c)
     sefl_free(c->p);
     sefl_free(c->taken);
     sefl_free(c->set);
+    sefl_free(c->fates);
     sefl_free(c->heap);
     sefl_free(c);
 }
@@ -303,6 +317,7 @@ sefl_status population_open(population *c, uint64_t round, sefl_span header, uin
     if (fresh) {
         c->in_set = 0;
         c->counts = (population_counts){ 0 };
+        memset(c->fates, '.', c->s->clients);
     }
     c->round = round;
     c->header = header;
@@ -335,7 +350,7 @@ sefl_status population_close(population *c, uint64_t now_ms)
         if (!p->m || p->waiting)
             continue;
         participant_order o = participant_next(p->m, now_ms);
-        too_late(c, p);
+        too_late(c, i);
         if (o.kind == PARTICIPANT_FETCH_MODEL || o.kind == PARTICIPANT_TRAIN ||
             o.kind == PARTICIPANT_UPLOAD)
             SEFL_PASS(tell(c, i, PARTICIPANT_REFUSED, now_ms));
@@ -376,6 +391,11 @@ uint32_t population_set(population *c, const population_member **out)
 population_counts population_count(const population *c)
 {
     return c->counts;
+}
+
+const char *population_fates(const population *c)
+{
+    return c->fates;
 }
 
 const uint64_t *population_taken(const population *c)

@@ -61,6 +61,9 @@ sefl_status population_run(population *c, uint64_t now_ms) SEFL_MUST_CHECK;
 /* Sets *out to the current round's set and returns its size. */
 uint32_t population_set(population *c, const population_member **out);
 population_counts population_count(const population *c);
+/* Returns what became of each client in the current round: `a` admitted, `l` too late, `d` failed,
+ * `r` refused for another reason, `.` did not begin. */
+const char *population_fates(const population *c);
 /* Returns the number of rounds in which each client took part, for a later population_new. */
 const uint64_t *population_taken(const population *c);
 

@@ -1,6 +1,7 @@
 #include "simulate/servers.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "simulate/clear.h"
 #include "simulate/named_coins.h"
 #include "sum/as_memory.h"
@@ -273,6 +274,7 @@ static sefl_status make_csp(servers *v)
     SEFL_PASS(named_coins_new(&v->csp_named, "CSP", f->e->seed));
     v->csp_coins = named_coins_of(v->csp_named);
     SEFL_PASS(shares_twins_init(&v->twins, &v->as_coins, &v->csp_coins));
+    v->twins.bits = task_share_bits(&f->task);
     SEFL_PASS(pool_new(&v->csp_pool, pool_threads(c->pool)));
     SEFL_PASS(account_open(&v->csp_account, NULL, c->csp_ledger, &f->task));
     v->csp_memory = (csp_memory){ .ledger = account_port(v->csp_account),
@@ -364,14 +366,59 @@ sefl_status servers_run(servers *v)
     return as_rounds_run(v->rounds);
 }
 
+/* crypto full: the records HISTORY of both servers, each after its length u64; 0: there is none. */
+static sefl_status write_histories(const servers *v, uint64_t round, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf both = { 0 }, one = { 0 };
+    for (int i = 0; i < 2; i++) {
+        buf_clear(&one);
+        st = i ? v->csp_store.get(v->csp_store.ctx, CSP_HISTORY, round, &one)
+               : v->as_store.get(v->as_store.ctx, AS_HISTORY, round, &one);
+        SEFL_TRY(st == SEFL_ENOTFOUND ? SEFL_OK : st);
+        SEFL_TRY(wr_u64(&both, one.n));
+        SEFL_TRY(wr_raw(&both, one.p, one.n));
+    }
+    SEFL_TRY(file_write_atomic(path, buf_span(&both), 0666));
+done:
+    buf_clear(&both);
+    buf_clear(&one);
+    return st;
+}
+
+static sefl_status read_histories(servers *v, uint64_t round, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf both = { 0 };
+    sefl_span one;
+    uint64_t n;
+    SEFL_TRY(file_read(&both, path, 2 * (8 + NOISE_ID + v->f->task.values * NOISE_KEPT)));
+    rd r = rd_over(buf_span(&both));
+    for (int i = 0; i < 2; i++) {
+        SEFL_TRY(rd_u64(&r, &n));
+        SEFL_TRY(rd_view(&r, &one, n));
+        if (n > 0)
+            SEFL_TRY(i ? v->csp_store.put(v->csp_store.ctx, CSP_HISTORY, round, one)
+                       : v->as_store.put(v->as_store.ctx, AS_HISTORY, round, 0, one));
+    }
+    SEFL_TRY(rd_end(&r));
+done:
+    buf_clear(&both);
+    return st;
+}
+
 sefl_status servers_keep(const servers *v, uint64_t round, const char *path)
 {
-    return v->past ? past_write(v->past, round, path) : SEFL_OK;
+    if (v->f->task.filter.b == 0)
+        return SEFL_OK;
+    return v->past ? past_write(v->past, round, path) : write_histories(v, round, path);
 }
 
 sefl_status servers_kept(servers *v, uint64_t round, const char *path)
 {
-    return v->past ? past_read(v->past, round, path) : SEFL_OK;
+    if (v->f->task.filter.b == 0)
+        return SEFL_OK;
+    return v->past ? past_read(v->past, round, path) : read_histories(v, round, path);
 }
 
 agg *servers_agg(servers *v)

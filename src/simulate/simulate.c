@@ -47,6 +47,7 @@ typedef struct sim {
     uint64_t synced_ns;
     uint64_t opened_at, deadline, began_ns, link_before;
     double cpu_before;
+    uint64_t clip; /* of the next round, in billionths; 0: fixed */
     float *theta;
     double *average;
     step_state step;
@@ -140,6 +141,7 @@ static sefl_status upload(void *ctx, const round_header *h, work_got *got)
     const population_member *set;
     SEFL_PASS(population_close(s->population, servers_now_ms(s->servers)));
     uint32_t n = population_set(s->population, &set);
+    work_set_clip(s->work, s->clip);
     SEFL_PASS(work_round(s->work, got, h, s->theta, set, n, s->c->progress));
     s->floats = got->average;
     s->r.train_seconds = got->train;
@@ -254,6 +256,9 @@ static sefl_status keep(void *ctx, uint64_t round)
     SEFL_PASS(run_state_write(&s->state, run_path(&s->folder, "state")));
     forget(s);
     run_totals_add(&s->out->t, &s->r);
+    if (s->c->turnout && t->sampling != TASK_HIDDEN)
+        s->c->turnout(s->c->ctx, s->r.round, population_fates(s->population),
+                      s->federation->clients);
     if (s->c->round)
         s->c->round(s->c->ctx, &s->r);
     begin_round(s);
@@ -271,7 +276,7 @@ static sefl_status measure_model(sim *s, uint64_t round)
 
 static sefl_status write_model(sim *s, uint64_t round, uint8_t hash[SHA256_BYTES])
 {
-    SEFL_PASS(task_model_write(run_model_path(&s->folder, round), s->t, s->theta, hash));
+    SEFL_PASS(task_model_write(run_model_path(&s->folder, round), s->t, s->theta, s->clip, hash));
     SEFL_PASS(run_folder_link(&s->folder, "last.safetensors", round));
     return measure_model(s, round);
 }
@@ -302,7 +307,7 @@ static sefl_status load_model(sim *s)
     sefl_status st = SEFL_OK;
     float *theta = NULL;
     uint64_t round = s->state.model_round;
-    SEFL_TRY(task_model_read(&theta, s->t, run_model_path(&s->folder, round)));
+    SEFL_TRY(task_model_read_clip(&theta, &s->clip, s->t, run_model_path(&s->folder, round)));
     memcpy(s->theta, theta, s->t->params * sizeof *theta);
     step_clear(&s->step);
     if (round > 0)
@@ -322,10 +327,11 @@ static sefl_status advance(sim *s, uint64_t round, const int64_t *w, uint32_t cl
     const double *average = s->floats;
     if (!average) {
         SEFL_PASS(release_check_sum(n, s->t, w, clients));
-        SEFL_PASS(step_average(s->average, s->t, w, clients, s->pool));
+        SEFL_PASS(step_average(s->average, s->t, s->clip, w, clients, s->pool));
         average = s->average;
     }
     SEFL_PASS(step_apply(&s->step, s->t, s->theta, average, s->pool));
+    s->clip = task_next_clip(s->t, s->clip, w, clients);
     return evaluate(s, round);
 }
 
@@ -414,6 +420,7 @@ static sefl_status take_up(sim *s)
     if (s->state.agg.round == 0) { /* a new run */
         if (s->federation->words)
             SEFL_PASS(vocab_write(s->federation->words, run_path(&s->folder, "vocab.txt"), false));
+        s->clip = s->t->clip_quantile > 0 ? s->t->clip_nano : 0;
         SEFL_PASS(write_model(s, 0, hash));
         return step_new(&s->step, s->t);
     }

@@ -18,7 +18,7 @@
  * the test text, if there is one. Nothing else reads that text.
  *
  * Several processes may share the work of one run (ranks.h): all of them call simulate_run with the
- * same settings. Only rank 0 has a result, calls `begin`, `round` and `progress`, and writes files.
+ * same settings. Only rank 0 has a result, calls the callbacks, and writes files.
  *
  * A finished run is not repeated. An interrupted run resumes after its last finished round and
  * writes the same bytes as one without interruption.
@@ -43,6 +43,8 @@ typedef struct simulate_config {
     /* r contains the rounds that an earlier process finished, and the warnings so far. */
     void (*begin)(void *ctx, const federation *f, const struct simulate_result *r);
     void (*round)(void *ctx, const run_line *r);
+    /* Before `round`, unless sampling is hidden: what became of each client (population_fates). */
+    void (*turnout)(void *ctx, uint64_t round, const char *fates, uint32_t clients);
     const sefl_progress *progress; /* counts a round's clients; may stop the run */
     /* Called in every small unit of work (work.h, servers.h), so that a run can stop soon. Several
      * threads may call it at once; its counts are meaningless. May be NULL. */

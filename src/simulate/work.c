@@ -94,6 +94,9 @@ sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *en
     w->folder = folder;
     pthread_mutex_init(&w->lock, NULL);
     w->ranks = s->ranks ? s->ranks : &ranks_one;
+    w->clip = w->t->clip_nano;
+    SEFL_CHECK(w->ranks->size == 1 || w->t->clip_quantile == 0, SEFL_EUNSUPPORTED,
+               "privacy.clip_quantile: only one process can simulate it (no mpirun)");
     SEFL_TRY(work_device_open(w));
     SEFL_TRY(sefl_new(&w->items, s->clients, sizeof *w->items));
     for (uint32_t i = 0; i < s->clients; i++)
@@ -150,7 +153,7 @@ sefl_status work_integers(const work *w, lane *l, uint32_t client, const float *
                           const sefl_rng *coins)
 {
     if (!diverged)
-        return client_train_round(l->X, w->t, w->items[client], v, coins);
+        return client_train_round(l->X, w->t, w->clip, w->items[client], v, coins);
     memset(l->X, 0, w->t->values * sizeof *l->X);
     return SEFL_OK;
 }
@@ -455,6 +458,11 @@ static sefl_status finish(work *w, work_got *got)
     return SEFL_OK;
 }
 
+void work_set_clip(work *w, uint64_t clip)
+{
+    w->clip = clip;
+}
+
 sefl_status work_round(work *w, work_got *got, const round_header *header, const float *theta,
                        const population_member *set, uint32_t n, const sefl_progress *progress)
 {
@@ -500,6 +508,8 @@ const char *work_device(const work *w)
 const char *work_fallback(const work *w)
 {
     const char *device = w->s->e->device;
+    if (w->t->clip_quantile > 0 && device && strcmp(device, "auto") == 0)
+        return "privacy.clip_quantile is set: the CPU computes the norm bits";
     if (w->t->unit == TASK_UNIT_RECORD && device && strcmp(device, "auto") == 0)
         return "privacy.unit is record: each gradient is needed alone";
     return w->judge ? engine_fallback(w->judge) : NULL;

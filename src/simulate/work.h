@@ -60,6 +60,9 @@ sefl_status work_join(work *w) SEFL_MUST_CHECK;
 /* Does this rank's part of every work_round of rank 0. */
 sefl_status work_serve(work *w) SEFL_MUST_CHECK;
 
+/* Sets the clip of the rounds that follow (task_model_read_clip). */
+void work_set_clip(work *w, uint64_t clip);
+
 /* Trains the clients of the set and adds their updates. The pointers in `got` are valid until the
  * next call. header has the round and, if sealed, the round key. progress counts clients. */
 sefl_status work_round(work *w, work_got *got, const round_header *header, const float *theta,

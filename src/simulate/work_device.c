@@ -22,7 +22,8 @@ sefl_status work_device_open(work *w)
     const experiment *e = w->s->e;
     const task *t = w->t;
     const uint32_t mine = (w->s->clients - 1) / w->ranks->size + 1;
-    if (!e->device || strcmp(e->device, "cpu") == 0 || t->unit == TASK_UNIT_RECORD)
+    if (!e->device || strcmp(e->device, "cpu") == 0 || t->unit == TASK_UNIT_RECORD ||
+        t->clip_quantile > 0)
         return SEFL_OK;
     SEFL_PASS(engine_new(&w->judge, &(engine_config){ .device = e->device,
                                                       .precision = e->precision,

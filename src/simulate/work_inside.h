@@ -44,6 +44,7 @@ struct work {
     const sefl_progress *stop;
     const char *folder; /* of the trainer's files */
     uint64_t *items;    /* each client's number of words, or of the items that its trainer counts */
+    uint64_t clip;      /* of the round; 0: privacy.clip */
     lane *lane;
     unsigned lanes;
     engine *judge; /* engine for validation; on a GPU it also trains */

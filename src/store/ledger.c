@@ -289,9 +289,33 @@ static sefl_status seek_to(const ledger *l, size_t at)
     return SEFL_OK;
 }
 
+/* Brings the copy of a shared ledger up to date. */
+static sefl_status write_copy(const ledger *l)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    SEFL_TRY(l->m.read(l->m.ctx, l->population, &b));
+    SEFL_TRY(file_write_atomic(l->path, buf_span(&b), 0600));
+done:
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status append_shared(ledger *l, sefl_span bytes)
+{
+    l->broken = true; /* until we know better */
+    SEFL_PASS(l->m.append(l->m.ctx, l->population, l->size, bytes));
+    l->size += bytes.n;
+    SEFL_PASS(write_copy(l));
+    l->broken = false;
+    return SEFL_OK;
+}
+
 static sefl_status append(ledger *l, sefl_span bytes)
 {
     struct stat sb;
+    if (l->shared)
+        return append_shared(l, bytes);
     SEFL_NEED(fstat(l->fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", l->path, strerror(errno));
     l->broken = (uintmax_t)sb.st_size != l->size || sb.st_nlink == 0;
     SEFL_NEED(!l->broken, SEFL_ESTATE, "%s was changed or removed by another program", l->path);
@@ -407,6 +431,74 @@ sefl_status ledger_open(ledger **out, const char *path, const char *population,
     return open_common(out, path, true, population, remembered);
 }
 
+/* Gives the medium the ledger of a file, which must be sound and of this population. */
+static sefl_status take_over(const ledger_medium *m, const char *path, const char *population)
+{
+    sefl_status st = SEFL_OK;
+    ledger *l = NULL;
+    sefl_buf b = { 0 };
+    SEFL_TRY(ledger_open_read(&l, path));
+    SEFL_TRY(check_identity(l, population, NULL));
+    SEFL_TRY(file_read(&b, path, FILE_MAX));
+    SEFL_CHECK(b.n >= l->size, SEFL_ESTATE, "%s was changed by another program", path);
+    SEFL_TRY(m->append(m->ctx, population, 0, span_of(b.p, l->size)));
+done:
+    buf_clear(&b);
+    ledger_close(l);
+    return st;
+}
+
+/* The copy must be the ledger, or an earlier state of it. */
+static sefl_status check_copy(const ledger *l)
+{
+    ledger *copy = NULL;
+    ledger_head head;
+    sefl_status st = ledger_open_read(&copy, l->path);
+    if (st == SEFL_ENOTFOUND)
+        return SEFL_OK; /* the first time on this machine */
+    SEFL_PASS(st);
+    ledger_get_head(copy, &head);
+    ledger_close(copy);
+    ledger_order o = ledger_compare(l, &head);
+    SEFL_NEED(o == LEDGER_SAME || o == LEDGER_PEER_BEHIND, SEFL_ESTATE,
+              "the copy %s has %" PRIu64 " records, and the ledger in %s %s: the store was rolled "
+              "back, or an old copy was put back",
+              l->path, head.records, l->m.place,
+              o == LEDGER_PEER_AHEAD ? "has fewer" : "contradicts it");
+    return SEFL_OK;
+}
+
+sefl_status ledger_open_shared(ledger **out, const ledger_medium *m, const char *path,
+                               const char *population, const ledger_head *remembered)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    ledger *l = NULL;
+    *out = NULL;
+    SEFL_TRY(sefl_new(&l, 1, sizeof *l));
+    l->fd = -1;
+    l->shared = true;
+    l->m = *m;
+    SEFL_TRY(sefl_strdup(&l->path, path));
+    st = m->read(m->ctx, population, &b);
+    if (st == SEFL_ENOTFOUND) {
+        SEFL_TRY(take_over(m, path, population));
+        st = m->read(m->ctx, population, &b);
+    }
+    SEFL_TRY(st);
+    SEFL_TRY(sefl_at(replay(l, buf_span(&b)), "ledger in %s", m->place));
+    SEFL_CHECK(l->ignored == 0, SEFL_EPROTO, "ledger in %s: its last record is incomplete",
+               m->place);
+    SEFL_TRY(check_identity(l, population, remembered));
+    SEFL_TRY(check_copy(l));
+    SEFL_TRY(write_copy(l));
+    *out = l, l = NULL;
+done:
+    buf_clear(&b);
+    ledger_close(l);
+    return st;
+}
+
 sefl_status ledger_open_read(ledger **out, const char *path)
 {
     return open_common(out, path, false, NULL, NULL);
@@ -434,8 +526,9 @@ static sefl_status consider(const ledger *l, const ledger_terms *terms, uint64_t
                             bool *already)
 {
     *already = false;
-    SEFL_NEED(l->fd >= 0 && !l->broken, SEFL_ESTATE, "ledger %s: %s", l->path,
-              l->fd < 0 ? "opened for reading only" : "it failed before: open it again");
+    const bool reading = l->fd < 0 && !l->shared;
+    SEFL_NEED(!reading && !l->broken, SEFL_ESTATE, "ledger %s: %s", l->path,
+              reading ? "opened for reading only" : "it failed before: open it again");
     SEFL_PASS(ledger_terms_check(terms));
     SEFL_PASS(ledger_terms_round(terms, round));
     *at = find_task(l, terms->task);
@@ -553,6 +646,19 @@ bool ledger_has(const ledger *l, const uint8_t id[LEDGER_TASK_BYTES], uint64_t r
 {
     size_t at = find_task(l, id);
     return at < l->n_tasks && charged(&l->tasks[at], round);
+}
+
+bool ledger_has_near(const ledger *l, const uint8_t id[LEDGER_TASK_BYTES], uint64_t round,
+                     uint64_t apart)
+{
+    const size_t task = find_task(l, id);
+    if (task == l->n_tasks)
+        return false;
+    const ledger_entry *t = &l->tasks[task];
+    size_t at = place_of(t, round);
+    const bool before = at > 0 && round - t->rounds[at - 1] < apart;
+    at += at < t->n && t->rounds[at] == round;
+    return before || (at < t->n && t->rounds[at] - round < apart);
 }
 
 uint64_t ledger_rounds(const ledger *l, const uint8_t id[LEDGER_TASK_BYTES])

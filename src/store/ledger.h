@@ -137,6 +137,27 @@ sefl_status ledger_create(const char *path, const char *population) SEFL_MUST_CH
 sefl_status ledger_open(ledger **out, const char *path, const char *population,
                         const ledger_head *remembered) SEFL_MUST_CHECK;
 
+/* A ledger in a store that several processes share, instead of a file. */
+typedef struct ledger_medium {
+    void *ctx;
+    const char *place; /* for messages */
+    /* Appends the whole ledger to out; SEFL_ENOTFOUND if there is none. */
+    sefl_status (*read)(void *ctx, const char *name, sefl_buf *out);
+    /* SEFL_OK: durable. SEFL_ESTATE if the ledger does not end at byte `at`, or if this process may
+     * no longer write. Anything else: unknown, the ledger must be opened again. */
+    sefl_status (*append)(void *ctx, const char *name, uint64_t at, sefl_span bytes);
+} ledger_medium;
+
+/* Like ledger_open, but the medium has the ledger, named after the population. `path` is a copy,
+ * which ledger_open_shared and each charge bring up to date: for people and commands that read a
+ * file, and as evidence. SEFL_ESTATE if the copy has charges that the medium lacks: the medium was
+ * restored from an old backup. A medium without this ledger takes over the file at `path`
+ * (SEFL_ENOTFOUND if there is none), so the first process brings the ledger along, and no budget is
+ * reset silently. */
+sefl_status ledger_open_shared(ledger **out, const ledger_medium *m, const char *path,
+                               const char *population,
+                               const ledger_head *remembered) SEFL_MUST_CHECK;
+
 /* Opens a ledger of any population read-only: takes no lock and changes nothing. */
 sefl_status ledger_open_read(ledger **out, const char *path) SEFL_MUST_CHECK;
 
@@ -168,6 +189,9 @@ size_t ledger_ignored(const ledger *l);
 
 /* True if this round is charged. */
 bool ledger_has(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES], uint64_t round);
+/* True if another round of this task is charged that is less than `apart` rounds away. */
+bool ledger_has_near(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES], uint64_t round,
+                     uint64_t apart);
 /* Returns the number of charged rounds of this task. */
 uint64_t ledger_rounds(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES]);
 

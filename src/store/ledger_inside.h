@@ -12,7 +12,9 @@ typedef struct ledger_entry {
 } ledger_entry;
 
 struct ledger {
-    int fd; /* -1: read-only */
+    int fd; /* -1: read-only, or in a medium */
+    bool shared;
+    ledger_medium m; /* if shared; path is then the copy */
     bool broken;
     char *path, *population;
     size_t size;        /* size of the verified part of the file */

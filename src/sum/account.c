@@ -75,8 +75,13 @@ static sefl_status ready(account *a)
     if (a->l)
         return SEFL_OK;
     SEFL_PASS(recall(a, &head, &any));
-    sefl_status st = ledger_open(&a->l, a->path, a->population, any ? &head : NULL);
-    if (st == SEFL_ESTATE) /* of another population, or older than the remembered head */
+    const ledger_head *known = any ? &head : NULL;
+    sefl_status st = a->m.ledger.read
+                         ? ledger_open_shared(&a->l, &a->m.ledger, a->path, a->population, known)
+                         : ledger_open(&a->l, a->path, a->population, known);
+    if (st == SEFL_ESTATE && a->m.ledger.read)
+        st = sefl_fail(st, "%s; " ACCOUNT_REMEDY, sefl_last_error());
+    else if (st == SEFL_ESTATE) /* of another population, or older than the remembered head */
         st = sefl_fail(st,
                        "%s; put the newest ledger of population \"%s\" in place; if it is lost, "
                        "a copy of the other server's (docs/OPERATING.md, section 13)",
@@ -106,8 +111,10 @@ sefl_status account_open(account **out, const account_memory *m, const char *led
     size_t n = strlen(ledger_path) + sizeof ".latest";
     SEFL_TRY(sefl_new(&a->note, n, 1));
     snprintf(a->note, n, "%s.latest", ledger_path);
-    SEFL_TRY(ready(a));
-    SEFL_TRY(remember(a));
+    if (!a->m.in_turn) {
+        SEFL_TRY(ready(a));
+        SEFL_TRY(remember(a));
+    }
     SEFL_HAND_OVER(out, a, account_close);
 }
 
@@ -121,11 +128,16 @@ void account_close(account *a)
     sefl_free(a);
 }
 
+void account_rest(account *a)
+{
+    drop(a);
+}
+
 sefl_status account_charge(account *a, uint64_t round)
 {
     SEFL_PASS(ready(a));
     sefl_status st = ledger_charge(a->l, &a->terms, round, NULL);
-    if (st == SEFL_EIO || st == SEFL_ENOMEM)
+    if (st == SEFL_EIO || st == SEFL_ENOMEM || (a->m.ledger.read && st != SEFL_OK))
         drop(a); /* it refuses everything until it is reopened */
     SEFL_PASS(st);
     return remember(a);

@@ -39,6 +39,10 @@ typedef struct account_memory {
     sefl_status (*put)(void *ctx, const char *name, sefl_span value);
     /* Appends to out; SEFL_ENOTFOUND if there is none. */
     sefl_status (*get)(void *ctx, const char *name, sefl_buf *out);
+    /* Where the ledger itself is, if several processes share the store; read is NULL: the file. */
+    ledger_medium ledger;
+    /* Processes charge the ledger in turn (account_rest): account_open does not read it. */
+    bool in_turn;
 } account_memory;
 
 /* What m refers to must outlive the account. The simulator, whose state ends with the process,
@@ -46,6 +50,9 @@ typedef struct account_memory {
 sefl_status account_open(account **out, const account_memory *m, const char *ledger_path,
                          const task *t) SEFL_MUST_CHECK;
 void account_close(account *a);
+
+/* Forgets what was read: the next call reads the ledger again, after another process charged it. */
+void account_rest(account *a);
 
 /* On SEFL_OK the charge is durable. Writes nothing if the round is already charged. */
 sefl_status account_charge(account *a, uint64_t round) SEFL_MUST_CHECK;

@@ -60,6 +60,7 @@ const char *agg_verdict_text(agg_verdict v)
         [AGG_EARLY] = "this round is not open yet",
         [AGG_SIZE] = "the upload does not have the size of this task's updates",
         [AGG_LIMIT] = "this client has taken part in as many rounds as the task allows",
+        [AGG_SOON] = "this client took part too few rounds ago: the task lets clients take turns",
         [AGG_FULL] = "this round already has the maximum number of clients",
         [AGG_OVER] = "the task is over",
         [AGG_COPIED] = "another update has the same bytes",
@@ -506,6 +507,8 @@ agg_verdict agg_admit(const agg *a, const agg_upload *u, uint64_t now_ms)
         return AGG_SIZE;
     if (t->max_rounds_per_client > 0 && u->rounds_taken >= t->max_rounds_per_client)
         return AGG_LIMIT;
+    if (task_is_soon(t, u->last_taken, u->round))
+        return AGG_SOON;
     if (a->m.clients >= t->clients_max)
         return AGG_FULL;
     return AGG_ADMIT;

@@ -185,6 +185,7 @@ typedef enum agg_verdict {
     AGG_EARLY,  /* the round is not open yet */
     AGG_SIZE,   /* this task's updates have another size */
     AGG_LIMIT,  /* this client has taken part in max_rounds_per_client rounds */
+    AGG_SOON,   /* this client took part less than rounds.separation rounds ago */
     AGG_FULL,   /* the round has clients_max clients */
     AGG_OVER,   /* the task is over */
     AGG_COPIED, /* another update has the same bytes (the caller detects that) */
@@ -197,6 +198,7 @@ typedef struct agg_upload {
     bool have;             /* the store has an update from this client in this round, */
     uint8_t have_body[32]; /* with this hash */
     uint64_t rounds_taken; /* number of rounds of this task that already count this client */
+    uint64_t last_taken;   /* the last of them; 0: none */
 } agg_upload;
 
 /* Decides whether to accept an upload. The driver calls it when an upload begins, and again just

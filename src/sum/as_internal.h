@@ -12,6 +12,7 @@
 
 #include "sum/as_link.h"
 #include "sum/client_table.h"
+#include "sum/history.h"
 
 typedef enum as_phase {
     AS_IDLE,  /* no question is in progress */
@@ -47,6 +48,7 @@ typedef struct as_revealing {
     int tries;
     shares_slice slice;
     as_mask m;
+    history past; /* correlated noise */
     uint8_t id[NOISE_ID];
     size_t unit;    /* next unit of SUM */
     uint64_t since; /* start of the part that as_times measures */

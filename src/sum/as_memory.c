@@ -6,10 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PLACES = NOISE_LAGS + 1 };
+
 static sefl_status put(void *ctx, as_record what, uint64_t round, uint64_t attempt, sefl_span bytes)
 {
     as_memory *m = ctx;
     (void)attempt;
+    if (what == AS_HISTORY) {
+        m->history[round % PLACES].round = 0;
+        buf_clear(&m->history[round % PLACES].bytes);
+        SEFL_PASS(wr_raw(&m->history[round % PLACES].bytes, bytes.p, bytes.n));
+        m->history[round % PLACES].round = round;
+        return SEFL_OK;
+    }
     m->record[what].there = false;
     buf_clear(&m->record[what].bytes);
     SEFL_PASS(wr_raw(&m->record[what].bytes, bytes.p, bytes.n));
@@ -21,6 +30,8 @@ static sefl_status put(void *ctx, as_record what, uint64_t round, uint64_t attem
 static sefl_status get(void *ctx, as_record what, uint64_t round, sefl_buf *out)
 {
     const as_memory *m = ctx;
+    if (what == AS_HISTORY && round > 0 && m->history[round % PLACES].round == round)
+        return wr_raw(out, m->history[round % PLACES].bytes.p, m->history[round % PLACES].bytes.n);
     if (!m->record[what].there || m->record[what].round != round)
         return sefl_fail(SEFL_ENOTFOUND, "round %" PRIu64 " has no record %d", round, (int)what);
     return wr_raw(out, m->record[what].bytes.p, m->record[what].bytes.n);
@@ -59,6 +70,17 @@ static sefl_status wipe(void *ctx, uint64_t round)
     return SEFL_OK;
 }
 
+static sefl_status history_keep(void *ctx, uint64_t from, uint64_t to)
+{
+    as_memory *m = ctx;
+    for (int i = 0; i < PLACES; i++)
+        if (m->history[i].round < from || m->history[i].round > to) {
+            buf_clear(&m->history[i].bytes);
+            m->history[i].round = 0;
+        }
+    return SEFL_OK;
+}
+
 as_store as_memory_store(as_memory *m)
 {
     return (as_store){ .ctx = m, .place = "memory", AS_STORE_CALLS };
@@ -68,6 +90,8 @@ void as_memory_clear(as_memory *m)
 {
     for (int i = 0; i < AS_RECORDS; i++)
         buf_clear(&m->record[i].bytes);
+    for (int i = 0; i < PLACES; i++)
+        buf_clear(&m->history[i].bytes);
     *m = (as_memory){ 0 };
 }
 

@@ -5,8 +5,8 @@
  *     as_store s = as_memory_store(&m);
  *     as_memory_clear(&m);
  *
- * The store keeps the records of the whole task. Of every other kind it keeps only the latest
- * round's record.
+ * The store keeps the records of the whole task, and HISTORY of the rounds that a filter needs. Of
+ * every other kind it keeps only the latest round's record.
  *
  *     struct me { as_uploads_memory up; ... };       // first, because ctx of the driver is a `me`
  *     calls = as_uploads_memory_calls((as_uploads){ .accept = ..., .freeze = ..., .forget = ... });
@@ -24,6 +24,10 @@ typedef struct as_memory {
         uint64_t round;
         sefl_buf bytes;
     } record[AS_RECORDS];
+    struct {
+        uint64_t round; /* 0: none */
+        sefl_buf bytes;
+    } history[NOISE_LAGS + 1];
     as_row row;
 } as_memory;
 

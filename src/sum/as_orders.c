@@ -2,6 +2,7 @@
  * or replaces the first one completely, and the machine continues only once the result is
  * durable. */
 #include "sum/as_rounds_internal.h"
+#include "sum/history.h"
 
 #include "base/alloc.h"
 #include "base/ct.h"
@@ -461,6 +462,15 @@ static sefl_status forget_round(as_rounds *r, uint64_t round)
     return st == SEFL_OK ? r->store->wipe(r->store->ctx, round) : st;
 }
 
+/* Correlated noise: destroys what no later round takes back. If the model does not contain the
+ * noise of this round, no round does. */
+static sefl_status forget_history(as_rounds *r, uint64_t round, bool released)
+{
+    const history_range keep = history_after(r->t, round, released);
+    return r->t->filter.b == 0 ? SEFL_OK
+                               : r->store->history_keep(r->store->ctx, keep.from, keep.to);
+}
+
 /* Logs the result of the release check and stores what later rounds need. */
 static sefl_status keep_check(as_rounds *r, uint64_t round, const release_made *made)
 {
@@ -469,6 +479,7 @@ static sefl_status keep_check(as_rounds *r, uint64_t round, const release_made *
     if (made->blocked) {
         log_error(r->c.log, "release blocked; the model stays unchanged", lf_u64("round", round),
                   lf_real("norm", n->norm), lf_real("bound", n->bound), lf_str("why", made->why));
+        SEFL_PASS(forget_history(r, round, false));
         return r->store->put(r->store->ctx, AS_BLOCKED, round, 0, span_of_str(made->why));
     }
     if (n->bound == 0)
@@ -527,6 +538,7 @@ static sefl_status order_release(as_rounds *r, const agg_order *o)
     SEFL_TRY(st);
     as_rounds_changed(r);
     SEFL_TRY(forget_round(r, o->round));
+    SEFL_TRY(forget_history(r, o->round, !made.blocked));
     if (r->c.model->settle)
         r->c.model->settle(r->c.ctx, r->model.round);
     r->reveal_ns = 0;
@@ -553,6 +565,7 @@ static sefl_status order_skip(as_rounds *r, const agg_order *o)
     row.skipped = true;
     row.state = AGG_SKIPPING;
     SEFL_PASS(r->store->row_put(r->store->ctx, &row));
+    SEFL_PASS(forget_history(r, o->round, false));
     pthread_mutex_lock(&r->lock);
     r->row = row; /* the task may end with this round: its row is written once more */
     pthread_mutex_unlock(&r->lock);
@@ -567,6 +580,8 @@ static sefl_status order_finish(as_rounds *r, const agg_order *o)
     sefl_buf b = { 0 };
     log_info(r->c.log, "task over", lf_str("why", agg_why_text(o->why)));
     as_rounds_changed(r);
+    if (r->t->filter.b > 0)
+        SEFL_TRY(r->store->history_keep(r->store->ctx, 1, 0));
     bool known = r->c.clear || r->store->get(r->store->ctx, AS_BYE, 0, &b) == SEFL_OK;
     for (int i = 0; i < BYE_TRIES && !known && !as_rounds_stopping(r); i++) {
         if (!r->link && open_link(r) != SEFL_OK) {

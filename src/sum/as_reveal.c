@@ -52,6 +52,20 @@ static sefl_status check_attempt(const as_reveal *o)
     return st;
 }
 
+static sefl_status get_history(void *ctx, uint64_t round, sefl_buf *out)
+{
+    const as_store *s = ctx;
+    return s->get(s->ctx, AS_HISTORY, round, out);
+}
+
+/* Loads what this server kept in the rounds before. */
+static sefl_status load_history(as_link *l)
+{
+    as_revealing *v = &l->revealing;
+    return history_load(&v->past, l->c.task, v->o->round, get_history,
+                        (void *)(uintptr_t)v->o->store);
+}
+
 /* Takes shares if the attempt needs them, and writes REVEAL to l->out. */
 static sefl_status put_reveal(as_link *l)
 {
@@ -65,6 +79,10 @@ static sefl_status put_reveal(as_link *l)
     round_statement s = {
         .round = o->round, .attempt = o->attempt, .clients = o->clients, .slice = v->slice
     };
+    s.lags = v->past.lags;
+    for (unsigned j = 0; j < NOISE_LAGS; j++)
+        if (s.lags >> j & 1)
+            memcpy(s.past[j], history_id(&v->past, j), sizeof s.past[j]);
     memcpy(s.task, l->c.task->id, sizeof s.task);
     memcpy(s.set, o->set, sizeof s.set);
     env.content = span_of(bytes, round_statement_write(bytes, &s));
@@ -91,6 +109,7 @@ sefl_status as_link_reveal(as_link *l, const as_reveal *o, bool *kept, int64_t *
         SEFL_CHECK(o->sum, SEFL_EINVAL, "round %llu is not revealed yet: the reveal needs its sum",
                    (unsigned long long)o->round);
         SEFL_TRY(check_attempt(o));
+        SEFL_TRY(load_history(l));
     }
     v->since = as_now(l);
     SEFL_TRY(put_reveal(l));
@@ -124,6 +143,7 @@ static sefl_status draw_mask(as_link *l)
     SEFL_PASS(rng_fill(&rng, v->m.seed, sizeof v->m.seed));
     SEFL_PASS(rng_fill(&rng, v->m.coins, sizeof v->m.coins));
     v->m.attempt = o->attempt;
+    v->m.lags = v->past.lags;
     memcpy(v->m.set, o->set, sizeof v->m.set);
     SEFL_PASS(as_store_mask(o->store, o->round, &v->m));
     l->times.mask = as_now(l) - began;
@@ -133,11 +153,14 @@ static sefl_status draw_mask(as_link *l)
 sefl_status as_on_reveal(as_link *l, rd *r)
 {
     as_revealing *v = &l->revealing;
+    uint8_t lags = 0;
     SEFL_PASS(as_check_mark(l, r, true));
     l->times.ask = as_now(l) - v->since;
     *v->kept = l->got == LINK_KEPT;
     if (*v->kept)
         SEFL_PASS(rd_raw(r, v->id, sizeof v->id));
+    else
+        SEFL_PASS(rd_u8(r, &lags));
     SEFL_PASS(rd_end(r));
     l->asked = LINK_SUM;
     l->phase = *v->kept ? AS_WAIT : AS_SUM;
@@ -145,6 +168,9 @@ sefl_status as_on_reveal(as_link *l, rd *r)
         return SEFL_OK;
     SEFL_NEED(!v->again, SEFL_EPROTO, "CSP would reveal round %llu again",
               (unsigned long long)v->o->round);
+    SEFL_NEED((lags & ~v->past.lags) == 0, SEFL_EPROTO,
+              "CSP would use the noise of rounds that the statement does not list");
+    history_only(&v->past, lags);
     link_plain_id(v->id, v->o->attempt, v->o->set);
     return draw_mask(l);
 }
@@ -193,17 +219,22 @@ static sefl_status lost(const char *why)
     return sefl_fail(SEFL_ECRYPTO, "%s: AS must skip the round, and its charge stands", why);
 }
 
-/* Computes w from the output that answers v->m. */
+/* Computes w from the output that answers v->m, and stores what AS keeps for later rounds. */
 static sefl_status finish(as_link *l, sefl_span output, const uint8_t digest[SHA256_BYTES])
 {
     as_revealing *v = &l->revealing;
     const as_mask *m = &v->m;
+    const as_store *s = v->o->store;
+    SEFL_PASS(history_begin(&v->past, l->c.task, v->id));
+    const noise_memory memory = history_memory(&v->past);
     mode_as in = { .round = v->o->round,
                    .attempt = m->attempt,
                    .seed = m->seed,
                    .coins = m->coins,
                    .pool = l->c.pool,
                    .slice = m->slice,
+                   .lags = m->lags,
+                   .memory = &memory,
                    .shares = buf_span(&m->x) };
     uint64_t began = as_now(l);
     sefl_status st = as_store_replied(v->o->store, v->o->round, m->attempt, digest);
@@ -211,6 +242,8 @@ static sefl_status finish(as_link *l, sefl_span output, const uint8_t digest[SHA
         return lost("CSP sends a different output than before");
     if (st == SEFL_OK)
         st = task_mode(l->c.task)->finish(v->w, l->c.task, output, &in);
+    if (st == SEFL_OK && v->past.keep.n > 0)
+        st = s->put(s->ctx, AS_HISTORY, v->o->round, m->attempt, buf_span(&v->past.keep));
     l->times.finish = as_now(l) - began;
     return st;
 }
@@ -227,6 +260,11 @@ static sefl_status finish_kept(as_link *l, sefl_span output, const uint8_t diges
         return lost("CSP has revealed a sum whose mask is not here (this server's state is "
                     "damaged, or an old copy)");
     SEFL_PASS(st);
+    SEFL_PASS(load_history(l));
+    history_only(&v->past, v->m.lags);
+    if (v->past.lags != v->m.lags)
+        return lost("CSP has revealed a sum that takes back noise of earlier rounds, and this "
+                    "server's part of it is not here");
     st = finish(l, output, digest);
     return st == SEFL_EPROTO ? lost(sefl_last_error()) : st;
 }
@@ -290,6 +328,7 @@ void as_reveal_end(as_link *l, sefl_status st)
     else if (l->peer.revealed < v->o->round)
         l->peer.revealed = v->o->round;
     as_mask_clear(&v->m);
+    history_clear(&v->past);
     *v = (as_revealing){ 0 };
     buf_clear(&l->in.body); /* large, and no longer needed */
 }

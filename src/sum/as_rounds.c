@@ -116,16 +116,26 @@ static sefl_status or_none(sefl_status st)
     return st == SEFL_ENOTFOUND ? SEFL_OK : st;
 }
 
+/* Loads the row and the header of the current round. */
+static sefl_status load_round(as_rounds *r, const agg_memory *m)
+{
+    const as_store *s = r->store;
+    r->row = (as_row){ 0 };
+    SEFL_PASS(or_none(s->row_get(s->ctx, m->round, &r->row)));
+    r->row.round = m->round;
+    buf_reset(&r->header);
+    SEFL_PASS(or_none(s->get(s->ctx, AS_HEADER, m->round, &r->header)));
+    SEFL_NEED(m->phase != AGG_COLLECTING || r->header.n > 0, SEFL_EPROTO,
+              "store: round %" PRIu64 " collects without a header", m->round);
+    return SEFL_OK;
+}
+
 /* Restores the machine and the current round from the store. */
 static sefl_status restore_round(as_rounds *r, agg_memory *m)
 {
     const as_store *s = r->store;
     uint32_t clients;
-    SEFL_PASS(or_none(s->row_get(s->ctx, m->round, &r->row)));
-    r->row.round = m->round;
-    SEFL_PASS(or_none(s->get(s->ctx, AS_HEADER, m->round, &r->header)));
-    SEFL_NEED(m->phase != AGG_COLLECTING || r->header.n > 0, SEFL_EPROTO,
-              "store: round %" PRIu64 " collects without a header", m->round);
+    SEFL_PASS(load_round(r, m));
     if (m->phase >= AGG_COLLECTING && m->phase <= AGG_REVEALING) {
         SEFL_PASS(r->c.uploads->restore(r->c.ctx, m->round, &clients));
         m->clients = m->phase == AGG_REVEALING ? m->clients : clients;
@@ -141,6 +151,17 @@ static sefl_status restore_round(as_rounds *r, agg_memory *m)
     return SEFL_OK;
 }
 
+/* Correlated noise: destroys what is left of rounds that no later one takes back, and of other
+ * tasks. */
+static sefl_status sweep_history(const as_rounds *r, const agg_memory *m)
+{
+    const as_store *s = r->store;
+    const uint64_t b = m->phase == AGG_DONE ? 0 : r->t->filter.b;
+    if (b == 0)
+        return s->history_keep(s->ctx, 1, 0);
+    return s->history_keep(s->ctx, m->round > b ? m->round - b : 1, m->round);
+}
+
 static sefl_status restore(as_rounds *r)
 {
     sefl_status st = SEFL_OK;
@@ -151,9 +172,43 @@ static sefl_status restore(as_rounds *r)
     bool is_new = st == SEFL_ENOTFOUND;
     SEFL_PASS(or_none(st));
     SEFL_PASS(check_age(r, &m));
+    SEFL_PASS(sweep_history(r, &m));
     if (!is_new)
         SEFL_PASS(restore_round(r, &m));
+    if (r->c.model->settle) /* the settings may have changed */
+        r->c.model->settle(r->c.ctx, r->model.round);
     return SEFL_OK;
+}
+
+/* With the lock. */
+static sefl_status follow(as_rounds *r, uint32_t clients, bool *changed)
+{
+    const agg_memory before = r->stored; /* the machine itself goes on with the time */
+    agg_memory m = { 0 };
+    sefl_status st = as_store_memory(r->store, &m);
+    if (st == SEFL_ENOTFOUND)
+        return SEFL_OK; /* no process has led yet */
+    SEFL_PASS(st);
+    *changed = m.phase != before.phase || m.round != before.round;
+    if (*changed || m.deadline_ms != before.deadline_ms) {
+        SEFL_PASS(as_store_model(r->store, &r->model, r->t->init_hash));
+        SEFL_PASS(load_round(r, &m));
+    }
+    m.clients = m.phase == AGG_COLLECTING ? clients : m.clients;
+    SEFL_PASS(agg_restore(r->a, &m, as_rounds_wall_ms(r)));
+    r->stored = m;
+    return SEFL_OK;
+}
+
+sefl_status as_rounds_follow(as_rounds *r, uint32_t clients)
+{
+    bool changed = false;
+    pthread_mutex_lock(&r->lock);
+    sefl_status st = follow(r, clients, &changed);
+    pthread_mutex_unlock(&r->lock);
+    if (st == SEFL_OK && changed)
+        as_rounds_changed(r);
+    return st;
 }
 
 sefl_status as_rounds_new(as_rounds **out, const as_rounds_config *c)
@@ -167,9 +222,8 @@ sefl_status as_rounds_new(as_rounds **out, const as_rounds_config *c)
     pthread_mutex_init(&r->lock, NULL);
     cond_init(&r->event);
     SEFL_TRY(agg_new(&r->a, c->task));
-    SEFL_TRY(restore(r));
-    if (c->model->settle) /* the settings may have changed */
-        c->model->settle(c->ctx, r->model.round);
+    if (!c->shared)
+        SEFL_TRY(restore(r));
     SEFL_HAND_OVER(out, r, as_rounds_free);
 }
 
@@ -333,6 +387,13 @@ sefl_status as_rounds_run(as_rounds *r)
 {
     sefl_status st = SEFL_OK;
     agg_order o = { .kind = AGG_WAIT };
+    if (r->c.shared) {
+        pthread_mutex_lock(&r->lock);
+        st = restore(r);
+        pthread_mutex_unlock(&r->lock);
+        SEFL_TRY(st);
+        as_rounds_changed(r);
+    }
     while (o.kind != AGG_FINISH) {
         SEFL_TRY(between(r));
         SEFL_TRY(next_order(r, &o));
@@ -345,6 +406,11 @@ done:
         if (st == SEFL_ECANCELLED && !as_link_dead(r->link))
             (void)!as_link_bye(r->link, false); /* CSP need not wait for a ping */
         as_rounds_hang_up(r);
+    }
+    if (r->c.shared) { /* as_rounds_follow loads everything again */
+        pthread_mutex_lock(&r->lock);
+        r->stored = (agg_memory){ 0 };
+        pthread_mutex_unlock(&r->lock);
     }
     return st;
 }

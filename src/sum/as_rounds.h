@@ -23,6 +23,11 @@
  *   3. The charge is in AS's ledger before the masked sum leaves. The integers are in the store
  *      before AS publishes any part of them, and the model before AS wipes the round's secrets.
  *
+ * Several processes may share one store (`shared`). One of them leads: it calls as_rounds_run, and
+ * its store refuses a write once another process leads. The others call as_rounds_follow, so that
+ * their machine shows the state in the store: they admit uploads and answer questions, and execute
+ * no order.
+ *
  * Threads: one thread calls as_rounds_run, which calls the ports without the lock unless stated
  * otherwise; any thread may call as_rounds_stop and as_rounds_wake.
  * Secrets: the integers between reveal and release. */
@@ -115,6 +120,7 @@ typedef struct as_rounds_config {
     void (*changed)(void *ctx);                        /* the phase has changed; may be NULL */
     void (*report)(void *ctx, const rounds_report *r); /* a round is over; may be NULL */
     bool strict;               /* both servers run in this process: a failed link ends the run */
+    bool shared;               /* other processes may have written the store since the last run */
     const sefl_progress *stop; /* checked before every order; may be NULL */
     shares_pool *shares;       /* joint noise: AS's pool */
     pool *pool;
@@ -123,13 +129,16 @@ typedef struct as_rounds_config {
     unsigned ping_ms; /* 0: 10 s */
 } as_rounds_config;
 
-/* Continues from the state in the store. */
+/* Continues from the state in the store; with `shared`, as_rounds_run does that. */
 sefl_status as_rounds_new(as_rounds **out, const as_rounds_config *c) SEFL_MUST_CHECK;
 void as_rounds_free(as_rounds *r);
 
 /* Runs until the task is over (SEFL_OK), as_rounds_stop or config.stop (SEFL_ECANCELLED), or a
  * permanent failure: a store that cannot be written, ledgers that disagree. */
 sefl_status as_rounds_run(as_rounds *r) SEFL_MUST_CHECK;
+/* `shared`, while no thread is in as_rounds_run: loads the state that the leader has stored, and
+ * writes nothing. clients is the number of uploads that the open round has. */
+sefl_status as_rounds_follow(as_rounds *r, uint32_t clients) SEFL_MUST_CHECK;
 void as_rounds_stop(as_rounds *r);
 bool as_rounds_stopping(const as_rounds *r);
 /* Tells as_rounds_run that an event has happened. Call it while holding the lock. */

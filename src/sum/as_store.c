@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { MEMORY_VERSION = 3, MODEL_BYTES = 8 + SHA256_BYTES, SIGNAL_BYTES = 16 };
+enum { MEMORY_VERSION = 4, MODEL_BYTES = 8 + SHA256_BYTES, SIGNAL_BYTES = 16 };
 
 #define DAMAGED(what) "store: the " what " of round %" PRIu64 " is damaged"
 
@@ -48,6 +48,7 @@ sefl_status as_mask_read(as_mask *out, sefl_span bytes)
     SEFL_TRY(rd_raw(&r, m.seed, sizeof m.seed));
     SEFL_TRY(rd_raw(&r, m.coins, sizeof m.coins));
     SEFL_TRY(rd_raw(&r, m.slice, sizeof m.slice));
+    SEFL_TRY(rd_u8(&r, &m.lags));
     SEFL_TRY(wr_raw(&m.x, r.p, rd_left(&r)));
     *out = m, m = (as_mask){ 0 };
 done:
@@ -58,12 +59,13 @@ done:
 sefl_status as_mask_write(sefl_buf *out, const as_mask *m)
 {
     SEFL_PASS(buf_reserve(out, 8 + sizeof m->set + sizeof m->seed + sizeof m->coins +
-                                   sizeof m->slice + m->x.n));
+                                   sizeof m->slice + 1 + m->x.n));
     SEFL_PASS(wr_u64(out, m->attempt));
     SEFL_PASS(wr_raw(out, m->set, sizeof m->set));
     SEFL_PASS(wr_raw(out, m->seed, sizeof m->seed));
     SEFL_PASS(wr_raw(out, m->coins, sizeof m->coins));
     SEFL_PASS(wr_raw(out, m->slice, sizeof m->slice));
+    SEFL_PASS(wr_u8(out, m->lags));
     return wr_raw(out, m->x.p, m->x.n);
 }
 

@@ -17,12 +17,15 @@
  *     VERDICT     N        sealed tasks: root 32, kept u32, refused u32, then index u32, reason u8
  *     COUNTED     N        sealed tasks: CSP's signed statement about the clients in the sum
  *     BLOCKED     N        why the release check blocked round N
- *     MASK        N        secret: attempt u64, set 32, seed 32, coins 32, slice 32, noise shares
+ *     MASK        N        secret: attempt u64, set 32, seed 32, coins 32, slice 32, lags u8, noise
+ *                          shares
  *     REPLY       N        secret: attempt u64, digest 32 of CSP's reply
  *     RELEASE     N        secret: the released integers, 8 bytes each
+ *     HISTORY     N        secret, correlated noise: what AS keeps of its noise (sum/history.h);
+ *                          `wipe` leaves it
  *
- * Threads: one owner; any thread may call get.   Secrets: MASK, REPLY, RELEASE: a disk store
- * encrypts them, and wipe destroys them. */
+ * Threads: one owner; any thread may call get.   Secrets: MASK, REPLY, RELEASE, HISTORY: a disk
+ * store encrypts them; wipe destroys the first three, history_keep the last. */
 #ifndef SUM_AS_STORE_H
 #define SUM_AS_STORE_H
 
@@ -49,6 +52,7 @@ typedef enum as_record {
     AS_MASK,
     AS_REPLY,
     AS_RELEASE,
+    AS_HISTORY,
     AS_RECORDS
 } as_record;
 
@@ -79,11 +83,14 @@ typedef struct as_store {
     sefl_status (*step)(void *ctx, const as_row *row, sefl_span memory, sefl_span model);
     /* Destroys the secrets of a round, its set and its uploads; other records stay. */
     sefl_status (*wipe)(void *ctx, uint64_t round);
+    /* Destroys HISTORY of all rounds but from .. to (from > to: of all). */
+    sefl_status (*history_keep)(void *ctx, uint64_t from, uint64_t to);
 } as_store;
 
 /* Initialises all function entries, for a file that defines functions with these names. */
-#define AS_STORE_CALLS \
-    .put = put, .get = get, .row_put = row_put, .row_get = row_get, .step = step, .wipe = wipe
+#define AS_STORE_CALLS                                                                          \
+    .put = put, .get = get, .row_put = row_put, .row_get = row_get, .step = step, .wipe = wipe, \
+    .history_keep = history_keep
 
 /* ---- one reveal ------------------------------------------------------------------------------ */
 
@@ -94,6 +101,7 @@ typedef struct as_mask {
     uint8_t seed[AHE_SEED_BYTES]; /* seed of the mask */
     uint8_t coins[NOISE_COINS];   /* seed of all other random bits that AS draws for w */
     uint8_t slice[SHA256_BYTES];  /* joint: hash of the slice; otherwise all zero */
+    uint8_t lags;                 /* earlier rounds whose noise both servers use (noise_params) */
     sefl_buf x;                   /* joint: the shares, noise_share_bytes each */
 } as_mask;
 

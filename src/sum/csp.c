@@ -304,6 +304,7 @@ static void forget(csp *c, uint64_t round)
     csp_round before;
     if (round == 0 || csp_store_get(s, round, &before) != SEFL_OK || before.state != CSP_REVEALED)
         return;
+    csp_forget_history(c, history_after(c->c.task, round, true));
     if (csp_store_forget(s, round) != SEFL_OK)
         log_warn(c->c.log, "output not erased", lf_u64("round", round),
                  lf_str("why", sefl_last_error()));
@@ -472,6 +473,7 @@ static sefl_status on_bye(csp *c, rd *r)
     SEFL_PASS(csp_own(c, s->put(s->ctx, CSP_OVER, 0, span_of("1", 1))));
     if (csp_store_highest(s, &top) == SEFL_OK)
         forget(c, top.revealed);
+    csp_forget_history(c, (history_range){ 1, 0 });
     c->over = true;
     return csp_reply_yes(c);
 }
@@ -671,6 +673,18 @@ static sefl_status sweep_keys(csp *c)
     return csp_expire(c);
 }
 
+/* Destroys what CSP kept of rounds that no later one takes back, and of other tasks. */
+static sefl_status sweep_history(csp *c)
+{
+    const csp_store *s = c->c.store;
+    csp_highest top;
+    SEFL_PASS(csp_store_highest(s, &top));
+    const uint64_t b = c->over ? 0 : c->c.task->filter.b;
+    if (b == 0)
+        return s->history_keep(s->ctx, 1, 0);
+    return s->history_keep(s->ctx, top.header > b ? top.header - b : 1, top.header);
+}
+
 static sefl_status check_keys(const csp_config *cfg)
 {
     const task *t = cfg->task;
@@ -696,6 +710,7 @@ sefl_status csp_new(csp **out, const csp_config *cfg)
     SEFL_TRY(check_keys(cfg));
     SEFL_TRY(csp_store_has(cfg->store, CSP_OVER, 0, &c->over));
     SEFL_TRY(report_old_state(c));
+    SEFL_TRY(sweep_history(c));
     SEFL_TRY(sweep_keys(c));
     SEFL_HAND_OVER(out, c, csp_free);
 }

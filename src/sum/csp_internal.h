@@ -10,6 +10,7 @@
 #define SUM_CSP_INTERNAL_H
 
 #include "sum/csp.h"
+#include "sum/history.h"
 
 #include <stdatomic.h>
 
@@ -92,5 +93,8 @@ uint64_t csp_now(const csp *c);
 sefl_status csp_on_reveal(csp *c, rd *r) SEFL_MUST_CHECK;
 sefl_status csp_on_sum(csp *c, rd *r) SEFL_MUST_CHECK;
 void csp_revealing_drop(csp *c);
+/* Correlated noise: destroys what no later round takes back. Ignores a failure: the next round
+ * tries again. */
+void csp_forget_history(csp *c, history_range keep);
 
 #endif

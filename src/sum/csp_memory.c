@@ -67,6 +67,15 @@ static sefl_status wipe(void *ctx, csp_record what, uint64_t round)
     return SEFL_OK;
 }
 
+static sefl_status history_keep(void *ctx, uint64_t from, uint64_t to)
+{
+    const csp_memory *m = ctx;
+    for (uint64_t r = 1; r < m->rounds; r++)
+        if (r < from || r > to)
+            SEFL_PASS(wipe(ctx, CSP_HISTORY, r));
+    return SEFL_OK;
+}
+
 static sefl_status row_put(void *ctx, const csp_row *row)
 {
     csp_memory_round *at;
@@ -128,16 +137,19 @@ static sefl_status set_kept(void *ctx, uint64_t round, round_entry *out, uint32_
     return SEFL_OK;
 }
 
-static sefl_status taken(void *ctx, const uint8_t client[32], uint64_t *rounds)
+static sefl_status taken(void *ctx, const uint8_t client[32], uint64_t *rounds, uint64_t *last)
 {
     const csp_memory *m = ctx;
     round_entry of;
     memcpy(of.client, client, sizeof of.client);
-    *rounds = 0;
+    *rounds = *last = 0;
     for (uint64_t r = 1; r < m->rounds; r++) {
         const csp_memory_round *at = csp_memory_at(m, r);
-        *rounds += at->kept.n > 0 && (at->row.state != CSP_SKIPPED || at->row.charged) &&
-                   bsearch(&of, at->kept.p, at->kept.n / sizeof of, sizeof of, round_entry_order);
+        if (at->kept.n > 0 && (at->row.state != CSP_SKIPPED || at->row.charged) &&
+            bsearch(&of, at->kept.p, at->kept.n / sizeof of, sizeof of, round_entry_order)) {
+            ++*rounds;
+            *last = r;
+        }
     }
     return SEFL_OK;
 }

@@ -1,7 +1,7 @@
 /* The reveal at CSP. This order ensures a single reveal (noise/online.h):
  *     ledgers compared -> shares taken, erased from the pool -> charge durable -> sum decrypted ->
- *     reply computed -> csp_store_reveal: output and mark durable -> the round key wiped -> the
- *     first byte of the output leaves
+ *     reply computed -> csp_store_reveal: what CSP keeps for later rounds, output and mark durable
+ *     -> the round key wiped -> the first byte of the output leaves
  * Shares that were taken are lost if a later step fails.
  * After the mark CSP only repeats the output from the store. */
 #include "base/alloc.h"
@@ -23,6 +23,7 @@ struct csp_revealing {
     sefl_buf plain;    /* the masked plain units */
     uint8_t *x;        /* joint: shares, noise_share_bytes each */
     size_t x_bytes;
+    history past;   /* correlated noise */
     uint64_t since; /* start of the wait for the next piece */
 };
 
@@ -37,6 +38,7 @@ void csp_revealing_drop(csp *c)
     ahe_dec_free(&c->c.task->ahe, o->own);
     if (o->x)
         sefl_free_secret(o->x, o->x_bytes);
+    history_clear(&o->past);
     sefl_free(o);
 }
 
@@ -50,6 +52,7 @@ void csp_tell_over(csp *c, csp_round_state state)
 sefl_status csp_skip(csp *c, uint64_t round, unsigned reason)
 {
     SEFL_PASS(csp_store_skip(c->c.store, round, reason));
+    csp_forget_history(c, history_after(c->c.task, round, false));
     csp_tell_over(c, CSP_SKIPPED);
     return SEFL_OK;
 }
@@ -131,8 +134,8 @@ static sefl_status keep_and_reply(csp *c, sefl_buf *output)
     uint64_t began = csp_now(c);
     link_plain_id(id, o->s.attempt, o->s.set);
     sha256_of(digest, buf_span(output));
-    sefl_status st =
-        csp_store_reveal(c->c.store, round, buf_span(&o->envelope), id, buf_span(output), digest);
+    sefl_status st = csp_store_reveal(c->c.store, round, buf_span(&o->envelope), id,
+                                      buf_span(output), digest, buf_span(&o->past.keep));
     if (st == SEFL_OK) {
         c->revealed = true;
         csp_set_live(c, 0, 0);
@@ -151,14 +154,19 @@ static sefl_status keep_and_reply(csp *c, sefl_buf *output)
 /* Computes the reply; CSP draws its coins only now that the masked sum is complete. */
 static sefl_status make_reply(csp *c, sefl_buf *out)
 {
-    const csp_revealing *o = c->revealing;
-    uint8_t *reply, slice[SHA256_BYTES];
+    csp_revealing *o = c->revealing;
+    uint8_t *reply, slice[SHA256_BYTES], id[NOISE_ID];
     size_t bytes;
+    link_plain_id(id, o->s.attempt, o->s.set);
+    SEFL_PASS(history_begin(&o->past, c->c.task, id));
+    const noise_memory memory = history_memory(&o->past);
     mode_csp in = { .round = o->s.round,
                     .attempt = o->s.attempt,
                     .plain = o->plain.p,
                     .slice = slice,
                     .shares = o->x,
+                    .lags = o->past.lags,
+                    .memory = &memory,
                     .pool = c->c.pool };
     uint64_t began = csp_now(c);
     shares_slice_hash(slice, &o->s.slice);
@@ -242,6 +250,37 @@ static sefl_status take_slice(csp *c)
     return SEFL_OK;
 }
 
+static sefl_status get_history(void *ctx, uint64_t round, sefl_buf *out)
+{
+    const csp_store *s = ctx;
+    return s->get(s->ctx, CSP_HISTORY, round, out);
+}
+
+/* Loads what CSP kept in the rounds that the statement lists. Rounds that CSP does not have, or has
+ * under another id, are left out: GO says which remain. */
+static sefl_status load_history(csp *c)
+{
+    csp_revealing *o = c->revealing;
+    SEFL_PASS(csp_own(c, history_load(&o->past, c->c.task, o->s.round, get_history,
+                                      (void *)(uintptr_t)c->c.store)));
+    uint8_t both = o->s.lags & o->past.lags;
+    for (unsigned j = 0; j < NOISE_LAGS; j++)
+        if (both >> j & 1 && memcmp(history_id(&o->past, j), o->s.past[j], NOISE_ID) != 0)
+            both &= (uint8_t) ~(1u << j);
+    if (both != o->s.lags)
+        log_warn(c->c.log, "the noise of an earlier round is left out", lf_u64("round", o->s.round),
+                 lf_u64("listed", o->s.lags), lf_u64("used", both));
+    history_only(&o->past, both);
+    return SEFL_OK;
+}
+
+void csp_forget_history(csp *c, history_range keep)
+{
+    const csp_store *s = c->c.store;
+    if (c->c.task->filter.b > 0 && s->history_keep(s->ctx, keep.from, keep.to) != SEFL_OK)
+        log_warn(c->c.log, "noise of earlier rounds not erased", lf_str("why", sefl_last_error()));
+}
+
 /* NO if AS states more clients than this operator approved. */
 static sefl_status members_must_fit(csp *c, const round_statement *s)
 {
@@ -305,7 +344,7 @@ static sefl_status expect_sum(csp *c)
         task_context(context, c->c.task, o->s.round);
         SEFL_PASS(ahe_dec_new(&o->own, p, c->c.sec, context));
     }
-    SEFL_PASS(csp_reply_head(c, LINK_GO, span_of(NULL, 0)));
+    SEFL_PASS(csp_reply_head(c, LINK_GO, span_of(&o->past.lags, 1)));
     o->since = csp_now(c);
     c->phase = CSP_SUM;
     return SEFL_OK;
@@ -329,6 +368,7 @@ sefl_status csp_on_reveal(csp *c, rd *r)
     SEFL_PASS(sefl_new(&c->revealing, 1, sizeof *c->revealing));
     c->revealing->s = s;
     SEFL_PASS(wr_raw(&c->revealing->envelope, r->p, r->left));
+    SEFL_PASS(load_history(c));
     SEFL_PASS(take_slice(c));
     SEFL_PASS(charge(c, s.round));
     return expect_sum(c);

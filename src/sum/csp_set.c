@@ -423,16 +423,19 @@ static sefl_status next_head(csp_reading *s, rd *r, look *l)
     return SEFL_OK;
 }
 
-static sefl_status look_limit(csp *c, look *l)
+/* Judges rounds.max_per_client and rounds.separation by CSP's own store. */
+static sefl_status look_limit(csp *c, uint64_t round, look *l)
 {
     const csp_store *s = c->c.store;
-    uint64_t rounds, most = c->c.task->max_rounds_per_client;
-    if (most == 0 || l->reason != HEAD_KEPT)
+    const task *t = c->c.task;
+    uint64_t rounds, last;
+    const uint64_t most = t->max_rounds_per_client;
+    if ((most == 0 && t->separation <= 1) || l->reason != HEAD_KEPT)
         return SEFL_OK;
-    sefl_status st = s->taken(s->ctx, l->h.client, &rounds);
-    if (st == SEFL_OK && rounds >= most)
+    SEFL_PASS(s->taken(s->ctx, l->h.client, &rounds, &last));
+    if ((most > 0 && rounds >= most) || task_is_soon(t, last, round))
         l->reason = HEAD_LIMIT, l->open = false;
-    return st;
+    return SEFL_OK;
 }
 
 /* Adds the pads of kept heads that are not in the sum: they did not come with EARLY, or were
@@ -467,7 +470,7 @@ static sefl_status fresh_batch(csp_reading *s, size_t n)
     for (size_t i = 0; i < n; i++)
         if (g->looks[i].reason == HEAD_KEPT) {
             SEFL_PASS(look_first(c, &g->looks[i]));
-            SEFL_PASS(look_limit(c, &g->looks[i]));
+            SEFL_PASS(look_limit(c, s->round, &g->looks[i]));
         }
     SEFL_PASS(open_looks(c, n, false));
     for (size_t i = 0; i < n; i++) {

@@ -16,10 +16,12 @@
  *     SKIP        N       the reason, u32; the row, written next, marks the round as skipped
  *     KEY         N       secret, sealed tasks: the 32 random bytes of the round key
  *     OUTPUT      N       secret: the output
+ *     HISTORY     N       secret, correlated noise: what CSP keeps of its noise (sum/history.h)
  *
  * To reveal, call csp_store_charge, then csp_store_reveal; only then may the
  * first byte of the output leave.
- * Threads: one owner.   Secrets: KEY and OUTPUT; wipe destroys them. */
+ * Threads: one owner.   Secrets: KEY, OUTPUT and HISTORY; wipe and history_keep
+ * destroy them. */
 #ifndef SUM_CSP_STORE_H
 #define SUM_CSP_STORE_H
 
@@ -78,6 +80,7 @@ typedef enum csp_record {
     CSP_SKIP,
     CSP_KEY,
     CSP_OUTPUT,
+    CSP_HISTORY,
     CSP_RECORDS
 } csp_record;
 
@@ -99,6 +102,8 @@ typedef struct csp_store {
     sefl_status (*get)(void *ctx, csp_record what, uint64_t round, sefl_buf *out);
     /* Overwrites, syncs and unlinks KEY or OUTPUT. Does nothing if there is none. */
     sefl_status (*wipe)(void *ctx, csp_record what, uint64_t round);
+    /* Destroys HISTORY of all rounds but from .. to (from > to: of all). */
+    sefl_status (*history_keep)(void *ctx, uint64_t from, uint64_t to);
     sefl_status (*row_put)(void *ctx, const csp_row *row);
     sefl_status (*row_get)(void *ctx, uint64_t round, csp_row *out);
     /* Sets *out to the highest round in this state; 0: none. */
@@ -113,8 +118,8 @@ typedef struct csp_store {
     /* Loads the n kept clients, sorted by client. */
     sefl_status (*set_kept)(void *ctx, uint64_t round, round_entry *out, uint32_t n);
     /* Counts the rounds of this task in which the client was kept, except rounds skipped without a
-     * charge. */
-    sefl_status (*taken)(void *ctx, const uint8_t client[32], uint64_t *rounds);
+     * charge. *last becomes the last of them, 0 if there is none. */
+    sefl_status (*taken)(void *ctx, const uint8_t client[32], uint64_t *rounds, uint64_t *last);
     /* Loads the client's upload key; SEFL_ENOTFOUND if the client has no voucher. */
     sefl_status (*voucher_get)(void *ctx, const uint8_t client[32], uint64_t *serial,
                                uint8_t key[SIGN_PUB_BYTES]);
@@ -125,10 +130,10 @@ typedef struct csp_store {
 } csp_store;
 
 /* Initialises all entries except `note`, for a file that defines functions with these names. */
-#define CSP_STORE_CALLS                                                           \
-    .put = put, .get = get, .wipe = wipe, .row_put = row_put, .row_get = row_get, \
-    .highest = highest, .set_put = set_put, .set_kept = set_kept, .taken = taken, \
-    .voucher_get = voucher_get, .voucher_put = voucher_put
+#define CSP_STORE_CALLS                                                                         \
+    .put = put, .get = get, .wipe = wipe, .row_put = row_put, .row_get = row_get,               \
+    .history_keep = history_keep, .highest = highest, .set_put = set_put, .set_kept = set_kept, \
+    .taken = taken, .voucher_get = voucher_get, .voucher_put = voucher_put
 
 /* Loads a round; its state is CSP_NEW if the store has no row for it. */
 sefl_status csp_store_get(const csp_store *s, uint64_t round, csp_round *out) SEFL_MUST_CHECK;
@@ -136,11 +141,11 @@ sefl_status csp_store_highest(const csp_store *s, csp_highest *out) SEFL_MUST_CH
 sefl_status csp_store_sign(const csp_store *s, const csp_round *r) SEFL_MUST_CHECK;
 /* Makes CSP's charge durable. SEFL_OK if the round is already charged; SEFL_EBUDGET if refused. */
 sefl_status csp_store_charge(const csp_store *s, uint64_t round) SEFL_MUST_CHECK;
-/* Writes OUTPUT and REVEAL, the note, then the mark CSP_REVEALED. Call it once per round, after the
- * charge. */
+/* Writes HISTORY (unless it is empty), OUTPUT and REVEAL, the note, then the mark CSP_REVEALED. Call
+ * it once per round, after the charge. */
 sefl_status csp_store_reveal(const csp_store *s, uint64_t round, sefl_span statement_envelope,
                              const uint8_t id[NOISE_ID], sefl_span output,
-                             const uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
+                             const uint8_t digest[SHA256_BYTES], sefl_span history) SEFL_MUST_CHECK;
 /* Loads the stored reveal; appends to *output. SEFL_ENOTFOUND after csp_store_forget. */
 sefl_status csp_store_kept(const csp_store *s, uint64_t round, uint8_t id[NOISE_ID],
                            sefl_buf *output, uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;

@@ -38,6 +38,10 @@ async function run() {
         async () => (await page.locator('#chart-quality circle').count()) > 16,
         60000,
     );
+    await until('arrivals in the grid', async () => (await page.locator('#grid td.cell-a').count()) > 100);
+    const lost = page.locator('#grid td.cell-d');
+    await until('failed clients in the grid', async () => (await lost.count()) > 0);
+    must((await lost.first().getAttribute('aria-label')).includes('client-'), 'a lost client has no name');
     await look(page, 'simulation-dark', { theme: 'dark', full: false });
     await look(page, 'simulation-400-light', { theme: 'light', width: 400 });
     await until('the end', async () => (await read('#sentence')).startsWith('The task is over'), 60000);

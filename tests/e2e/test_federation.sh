@@ -63,11 +63,12 @@ for scheme in pad paillier; do
     grep -qi "no differential privacy\|nothing is claimed\|none" "$dir/spent" || fail "$(cat "$dir/spent")"
 done
 
-# ---- a claim: z = 1, both ledgers equal, and each client's own --------------------------------
+# ---- a claim: z = 1, a clip that is found, both ledgers equal, and each client's own --------------------------------
 note "z = 1"
 fed_names=
 fed_provision claim --clients 4 --words 400 --set privacy.claim=dp --set privacy.z=1 \
-    --set privacy.clip=1 --set privacy.epsilon=60 --set privacy.delta=1e-5 --set rounds.count=3
+    --set privacy.clip=1 --set privacy.epsilon=60 --set privacy.delta=1e-5 --set rounds.count=3 \
+    --set privacy.clip_quantile=0.5
 fed_servers --linger 2
 fed_clients 1 2 3 4
 everybody_done 60
@@ -77,6 +78,12 @@ same_model 3
 "$SEFL" privacy spent "$fed/aggregator/ledger" --json | cmp -s - "$dir/spent" || fail "spent differs"
 "$SEFL" privacy spent "$fed/clients/client-01/ledger" --json > "$dir/own" || fail "a client's ledger"
 grep -q '"rounds":3' "$dir/spent" || fail "$(cat "$dir/spent")"
+clip_of() { head -c 4000 "$fed/aggregator/models/round-$1.safetensors" | grep -ao '"clip":"[0-9]*' | tr -dc 0-9; }
+for r in 1 2 3; do # from the clip of 1, each round by a factor of at most e^0.1; sefl verify computed them again
+    [ -n "$(clip_of $r)" ] || fail "the model of round $r has no clip"
+    awk "BEGIN { f = $(clip_of $r) / 1e9; exit !(f != 1 && f < exp(0.1001 * $r) && f > exp(-0.1001 * $r)) }" ||
+        fail "the clip after round $r is $(clip_of $r)"
+done
 
 # ---- records drawn in secret: the ledgers charge the rate, a killed client keeps its draw ------
 # They start from a model that was trained on public text, and train its body alone.

@@ -39,6 +39,16 @@ fed_until 30 "own body again" counted upload.again
 fed_until 30 "another body" counted upload.other_body
 fed_kill TERM again
 fed_done again 10
+# each refused certificate is in the audit logs, and a flood of them is not: a client knocks at CSP's port
+knock() { # a client's number; or none, without a certificate
+    openssl s_client -connect "$(cat "$fed/csp/at")" -alpn sefl-link ${1:+-cert "$fed/clients/client-$1/cert.pem"} \
+        ${1:+-key "$fed/clients/client-$1/key.pem"} < /dev/null > "$dir/knock" 2>&1 || :
+}
+for i in 01 01 01 02 ""; do knock $i; done
+logged() { [ "$(grep '"kind":"refused"' "$fed/$1/state/audit.jsonl" | grep -c "$2")" -ge "${3:-1}" ]; }
+fed_until 30 "CSP's entry" logged csp '"by":"csp","key":"".*certificate.no_certificate'
+fed_until 30 "CSP's entries" logged csp '"by":"csp","key":"[0-9a-f]\{64\}","name":"client-0[12]","reason":"certificate\.' 2
+[ "$(grep -c '"name":"client-01"' "$fed/csp/state/audit.jsonl")" = 1 ] || fail "a refusal is repeated"
 fed_clients 8
 for c in 1 2 3 4 5 6 7 8; do fed_done client-0$c $((120 + least)); done
 note "the good ones have finished"
@@ -51,6 +61,11 @@ for reason in handshake_failed handshake_slow header_slow not_http certificate r
     upload.taken upload.late upload.early upload.size upload.not_cipher upload.replaced upload.cut; do
     fed_until 30 "refusal counted as $reason" counted $reason
 done
+for reason in no_certificate unknown_issuer expired wrong_role; do
+    fed_until 30 "entry about $reason" logged aggregator "\"by\":\"aggregator\".*certificate\.$reason"
+done
+most=$((4 * 12 * (1 + $(grep -c '"kind":"checkpoint"' "$fed/aggregator/state/audit.jsonl"))))
+logged aggregator '"key":' $((most + 1)) && fail "more than $most entries about strangers"
 while [ $(($(date +%s) - began)) -lt $least ]; do sleep 1; done
 memory=$(sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/$(cat "$dir/run/aggregator.pid")/status")
 fed_kill TERM hostile

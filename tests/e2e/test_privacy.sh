@@ -107,6 +107,21 @@ expect 2 "$SEFL" privacy plan --clients 10 --rounds 5 --epsilon 1; says "plan re
 expect 2 "$SEFL" privacy; says "plan, spent or new"
 expect 2 "$SEFL" privacy paln; says "did you mean 'plan'?"
 
+# correlated noise: turns, filter and z, beside independent noise and beside everybody in every round
+turns() { expect "$1" "$SEFL" privacy plan --correlated --clients 10000 --rounds 100 --delta 1e-6 "$2" "$3" "$4" "$5"; }
+turns 0 --epsilon 8 --max-rounds-per-client 1
+says "privacy.filter: 3554"; says "rounds.separation: 100"; says "3.01 times less noise in the last model"
+says "everybody in every round"
+expect 0 "$SEFL" privacy plan --correlated --clients 10000 --rounds 100 --delta 1e-6 --epsilon 8 \
+    --separation 20 --momentum 0.9 --json
+says '"filter":3800'; says '"separation":20'; says '"max_rounds_per_client":5'
+expect 0 "$SEFL" privacy plan --correlated --clients 10000 --rounds 100 --delta 1e-6 --epsilon 8 --dim 44900
+says "rounds.max_per_client: 1"
+turns 2 --z 3 --max-rounds-per-client 1; says "--correlated needs --epsilon"
+turns 2 --epsilon 8 --sample-rate 0.5; says "--correlated needs --epsilon, and no sampling"
+expect 2 "$SEFL" privacy plan --clients 10 --rounds 5 --delta 1e-6 --epsilon 8 --momentum 0.9
+says "need --correlated"
+
 ledger=$SEFL_SOURCE/tests/vectors/store/ledger-v3.bin
 expect 0 "$SEFL" privacy spent "$ledger"
 says 'population "people"'; says "5 rounds of 3 tasks"; says "z / S = 16 / 1.57 = 10.19"; says "against a server"

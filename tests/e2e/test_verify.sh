@@ -19,7 +19,7 @@ verify() { # CODE ARGUMENTS...: output in $out
 fed_provision run --clients 3 --words 300 --set model.embed=16 --set model.hidden=16 --set rounds.count=9 \
     --set rounds.deadline_ms=60000 --set server.step=momentum
 as=$fed/aggregator log=$fed/aggregator/state/audit.jsonl
-keep="--integers-keep 2 --models-keep 2 --models-every 0"
+keep="--integers-keep 2 --models-keep 2 --models-every 0 --audit 0"
 # shellcheck disable=SC2086 # several words
 fed_servers --linger 60 $keep
 verify 0 "$fed"
@@ -280,4 +280,38 @@ tampered "another task"
 "$SEFL" provision "$dir/other" --port-base 0 --clients 2 --words 300 > /dev/null 2>&1
 verify 1 "$fed" --task "$dir/other/public/task.signed"
 says "line 1 (started): its task names other servers' keys"
+
+# ---- audits: AS audits every session, so there is no round ----
+fed_provision audits --clients 3 --words 300 --set model.embed=16 --set model.hidden=16
+good=$fed
+fed_servers --audit 1
+audited() { grep -q '"kind":"audited"' "$fed/aggregator/state/audit.jsonl"; }
+fed_until 60 "an audit" audited
+fed_kill KILL aggregator # a record may lack its entry
+fed_wait aggregator 10
+fed_kill TERM csp
+fed_done csp 20
+verify 0 "$fed"
+says "ok     $fed/aggregator/state/audits: "
+says "replayed: it was honest"
+
+tampered "a record of an audit"
+n=$(line_of audited "$fed/aggregator/state/audit.jsonl" 1)
+session=$(sed -n "${n}s/.*\"session\":\"\(.\{16\}\).*/\1/p" "$fed/aggregator/state/audit.jsonl")
+f=$fed/aggregator/state/audits/audit-$session.bin
+flip "$f" 500
+verify 1 "$fed"
+says "WRONG  $f: it was changed: it is not the record that $fed/aggregator/state/audit.jsonl names in line $n"
+rm "$f"
+verify 1 "$fed"
+says "WRONG  $fed/aggregator/state/audits: audit-$session.bin is missing: $fed/aggregator/state/audit.jsonl names it in line $n"
+
+tampered "a record that somebody adds: of another CSP"
+"$SEFL" audit "$dir/sample.bin" --sample
+session=$("$SEFL" audit "$dir/sample.bin" | sed -n 's/^session *\(.\{16\}\).*/\1/p')
+f=$fed/aggregator/state/audits/audit-$session.bin
+mv "$dir/sample.bin" "$f"
+verify 1 "$fed"
+says "WRONG  $f: it names another CSP's key than the task"
+
 echo "ok: every change was named"

@@ -114,6 +114,12 @@ static inline sefl_status as_run_wipe(void *ctx, uint64_t round)
     return s->wipe(s->ctx, round);
 }
 
+static inline sefl_status as_run_history_keep(void *ctx, uint64_t from, uint64_t to)
+{
+    const as_store *s = &((as_run *)ctx)->under;
+    return s->history_keep(s->ctx, from, to);
+}
+
 /* ---- ports: uploads -------------------------------------------------------------------------- */
 
 /* All clients upload as soon as the round is open; it closes at its deadline. */
@@ -218,7 +224,8 @@ static inline sefl_status as_run_until(as_run *r, uint64_t round, agg_phase phas
                            .row_put = as_run_row_put,
                            .row_get = as_run_row_get,
                            .step = as_run_step,
-                           .wipe = as_run_wipe };
+                           .wipe = as_run_wipe,
+                           .history_keep = as_run_history_keep };
     r->uploads = as_uploads_memory_calls((as_uploads){ .accept = as_run_accept,
                                                        .restore = as_run_restore,
                                                        .freeze = as_run_freeze,

@@ -24,3 +24,10 @@ unsigned long test_count(unsigned long quick, unsigned long full)
     const char *soak = getenv("SEFL_SOAK");
     return soak && *soak ? full : quick;
 }
+
+unsigned test_ms(unsigned ms)
+{
+    const char *slow = getenv("SEFL_TEST_SLOW");
+    const unsigned long times = slow ? strtoul(slow, NULL, 10) : 1;
+    return times >= 1 && times <= 1000 ? ms * (unsigned)times : ms;
+}

@@ -40,6 +40,9 @@ void test_seed(seeded *g, const char *stream);
 /* Returns the number of repetitions of a long test: `quick`, or `full` if SEFL_SOAK is set. */
 unsigned long test_count(unsigned long quick, unsigned long full);
 
+/* Returns a time limit, multiplied by SEFL_TEST_SLOW if that is set: for emulators. */
+unsigned test_ms(unsigned ms);
+
 /* Runs `body`, which sets the local `st`, with the 1st, 2nd, ... operation of this kind failing,
  * until a run does not reach the fault. Every run that reaches it must fail. `undo` releases the
  * result of the successful run. Without SEFL_FAULTS the macro does nothing. */

@@ -50,6 +50,8 @@ static inline void store_sql(const char *sql)
     PQfinish(c);
 }
 
+static char store_made[32]; /* the schema that this process made last */
+
 /* The schema of a folder. */
 static inline const char *store_schema(const char *folder)
 {
@@ -66,8 +68,11 @@ static inline const char *store_url(const char *folder)
 {
     static char url[400];
     char sql[96];
-    snprintf(sql, sizeof sql, "CREATE SCHEMA IF NOT EXISTS %s", store_schema(folder));
-    store_sql(sql);
+    if (strcmp(store_made, store_schema(folder)) != 0) {
+        snprintf(store_made, sizeof store_made, "%s", store_schema(folder));
+        snprintf(sql, sizeof sql, "CREATE SCHEMA IF NOT EXISTS %s", store_made);
+        store_sql(sql);
+    }
     snprintf(url, sizeof url, "%s&options=-csearch_path%%3D%s", getenv("SEFL_TEST_PG"),
              store_schema(folder));
     return url;
@@ -77,6 +82,7 @@ static inline void store_drop(const char *folder)
     char sql[96];
     snprintf(sql, sizeof sql, "DROP SCHEMA IF EXISTS %s CASCADE", store_schema(folder));
     store_sql(sql);
+    store_made[0] = 0;
 }
 
 static inline uint64_t store_count(const char *folder, const char *table)

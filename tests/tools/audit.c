@@ -1,5 +1,5 @@
-/* audit FOLDER: inspects the files of a provisioned federation after its processes have ended, and
- * checks the guarantees that no crash may break:
+/* audit FOLDER [STORE SHARED]: inspects the files of a provisioned federation after its processes have
+ * ended (STORE: the URL of the database that its aggregators share, SHARED: their folder), and checks the guarantees that no crash may break:
  *
  *   sets       for every frozen round, the hash of the acknowledged updates is that of the frozen set,
  *              which AS signed to CSP: every acknowledged update is in the sum, once, and nothing else
@@ -34,6 +34,7 @@ enum { MEMBERS_MAX = 1024, ROUNDS_MAX = 4096 };
 
 typedef struct audit {
     const char *folder;
+    const char *store, *shared; /* NULL: AS is one process */
     task t;
     pinned servers;
     journal *as, *csp;
@@ -350,8 +351,19 @@ static sefl_status open_all(audit *a)
     SEFL_TRY(sign_pub_read(a->servers.csp, at(a, "public/csp.pub")));
     SEFL_TRY(file_read(&b, at(a, "public/task.signed"), 1 << 20));
     SEFL_TRY(task_open(&a->t, buf_span(&b), &a->servers));
-    SEFL_TRY(journal_open(&a->as, at(a, "aggregator/state"), "aggregator", a->t.id));
-    SEFL_TRY(journal_open(&a->csp, at(a, "csp/state"), "csp", a->t.id));
+    if (a->store)
+        SEFL_TRY(journal_open_at(
+            &a->as,
+            &(journal_place){ .folder = a->shared, .store = a->store, .root = a->t.id /* none */ },
+            "aggregator", a->t.id));
+    else
+        SEFL_TRY(journal_open(&a->as, at(a, "aggregator/state"), "aggregator", a->t.id));
+    const uint8_t none[32] = { 0 }; /* no sealed file is opened */
+    SEFL_TRY(journal_open_at(&a->csp,
+                             &(journal_place){ .folder = at(a, "csp/state"),
+                                               .store = getenv("SEFL_AUDIT_CSP_STORE"),
+                                               .root = none },
+                             "csp", a->t.id));
     SEFL_TRY(ledger_open_read(&a->as_ledger, at(a, "aggregator/ledger")));
     SEFL_TRY(ledger_open_read(&a->csp_ledger, at(a, "csp/ledger")));
     memcpy(a->latest, a->t.init_hash, sizeof a->latest);
@@ -391,11 +403,13 @@ done:
 int main(int argc, char **argv)
 {
     static audit a;
-    if (argc != 2) {
-        fprintf(stderr, "usage: audit FOLDER\n");
+    if (argc != 2 && argc != 4) {
+        fprintf(stderr, "usage: audit FOLDER [STORE SHARED]\n");
         return 2;
     }
     a.folder = argv[1];
+    a.store = argc == 4 ? argv[2] : NULL;
+    a.shared = argc == 4 ? argv[3] : NULL;
     if (run(&a) != SEFL_OK) {
         fprintf(stderr, "audit: %s\n", sefl_last_error());
         return 1;

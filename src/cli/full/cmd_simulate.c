@@ -47,7 +47,12 @@ static void on_begin(void *ctx, const federation *f, const simulate_result *r)
     s->rounds_here = 0;
     s->warned = 0;
     if (s->serve)
-        serve_folder(&s->page, r->folder, e->full, s->runs, &s->serve_at);
+        serve_folder(&s->page,
+                     &(serve_run){ .folder = r->folder,
+                                   .full = e->full,
+                                   .hidden = f->task.sampling == TASK_HIDDEN,
+                                   .clients = f->clients },
+                     s->runs, &s->serve_at);
     char words[32] = ""; /* an external model has none */
     if (f->tokens > 0)
         snprintf(words, sizeof words, ", %" PRIu64 " words", f->tokens);
@@ -99,6 +104,13 @@ static void print_round(const session *s, const run_line *r)
     if (r->late + r->dropped + r->diverged > 0)
         printf(" (%.0f late, %.0f dropped, %.0f diverged)", r->late, r->dropped, r->diverged);
     printf("  up %s  %.1f s\n", human_bytes(r->up_bytes).text, r->seconds);
+}
+
+static void on_turnout(void *ctx, uint64_t round, const char *fates, uint32_t clients)
+{
+    session *s = ctx;
+    if (s->page)
+        serve_turnout(s->page, round, fates, clients);
 }
 
 static void on_round(void *ctx, const run_line *r)
@@ -217,7 +229,8 @@ static sefl_status show(session *s, const simulate_result *r, const experiment *
 {
     sefl_buf b = { 0 };
     if (s->serve && r->was_there)
-        serve_folder(&s->page, r->folder, e->full, s->runs, &s->serve_at);
+        serve_folder(&s->page, &(serve_run){ .folder = r->folder, .full = e->full }, s->runs,
+                     &s->serve_at);
     if (s->json)
         SEFL_PASS(print_made(simulate_summary_write(&b, r, e), &b));
     else
@@ -252,6 +265,7 @@ static sefl_status one_run(void *self, settings *one, experiment *e)
                                               .ctx = s,
                                               .begin = on_begin,
                                               .round = on_round,
+                                              .turnout = on_turnout,
                                               .progress = &p,
                                               .stop = &stop },
                           r));

@@ -2,12 +2,16 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/dir.h"
 #include "base/file.h"
+#include "base/sha256.h"
 #include "cli/interrupt.h"
 #include "cli/sample.h"
 #include "page/page.h"
 #include "page/state.h"
 #include "report/report.h"
+#include "roles/aggregator/turnout.h"
+#include "simulate/population.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -22,7 +26,10 @@ struct serve {
     char folder[PATH_MAX];
     tail *tail;
     uint64_t round, done, total;
-    bool over, full;
+    bool over, full, hidden;
+    char scratch[PATH_MAX]; /* the folder of the journal; "": none */
+    journal *journal;
+    turnout *turnout; /* NULL: who takes part is not known */
 };
 
 /* ---- what the page shows --------------------------------------------------------------------- */
@@ -44,6 +51,8 @@ static sefl_status state(void *ctx, sefl_buf *out)
     p.role = "simulation";
     p.phase = s->over ? "done" : "training";
     p.crypto = s->full ? "full" : "clear";
+    p.hidden = s->hidden ? PAGE_YES : PAGE_UNKNOWN;
+    p.grid = s->turnout != NULL;
     p.healthy = PAGE_YES;
     p.round = s->over ? v.last.round : s->round;
     if (!s->over && s->total > 0)
@@ -65,6 +74,16 @@ static sefl_status list_rounds(void *ctx, sefl_buf *out, uint64_t after)
     serve *s = ctx;
     pthread_mutex_lock(&s->lock);
     sefl_status st = tail_rounds(s->tail, out, after);
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+static sefl_status grid(void *ctx, sefl_buf *out, const page_grid_ask *ask)
+{
+    serve *s = ctx;
+    pthread_mutex_lock(&s->lock);
+    sefl_status st = s->turnout ? turnout_grid(s->turnout, out, ask)
+                                : sefl_fail(SEFL_ENOTFOUND, "nothing shows who takes part");
     pthread_mutex_unlock(&s->lock);
     return st;
 }
@@ -124,36 +143,62 @@ static sefl_status newest_model(void *ctx, page_model *out)
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 
-static sefl_status use_folder(serve *s, const char *folder, bool full)
+static void forget_turnout(serve *s)
+{
+    turnout_free(s->turnout);
+    journal_close(s->journal);
+    s->turnout = NULL, s->journal = NULL;
+}
+
+/* Each run has a task of its own in the journal. The page works without a grid. */
+static void open_turnout(serve *s, const serve_run *r)
+{
+    uint8_t id[SHA256_BYTES];
+    forget_turnout(s);
+    if (r->hidden || r->clients == 0)
+        return;
+    sha256_of(id, span_of_str(r->folder));
+    if ((!s->scratch[0] &&
+         file_temp_folder(s->scratch, sizeof s->scratch, "sefl-page") != SEFL_OK) ||
+        journal_open(&s->journal, s->scratch, "aggregator", id) != SEFL_OK ||
+        turnout_new(&s->turnout, s->journal, r->clients, NULL) != SEFL_OK) {
+        fprintf(stderr, "sefl simulate: no grid of clients: %s\n", sefl_last_error());
+        forget_turnout(s);
+    }
+}
+
+static sefl_status use_folder(serve *s, const serve_run *r)
 {
     sefl_status st = SEFL_OK;
     char path[PATH_MAX];
     tail *t = NULL;
-    SEFL_TRY(file_path(path, "%s/metrics.jsonl", folder));
+    SEFL_TRY(file_path(path, "%s/metrics.jsonl", r->folder));
     SEFL_TRY(tail_new(&t, path));
     pthread_mutex_lock(&s->lock);
     tail *old = s->tail;
     s->tail = t, t = old;
-    snprintf(s->folder, sizeof s->folder, "%s", folder);
+    snprintf(s->folder, sizeof s->folder, "%s", r->folder);
     s->round = s->done = s->total = 0;
-    s->full = full;
+    s->full = r->full, s->hidden = r->hidden;
+    open_turnout(s, r);
     pthread_mutex_unlock(&s->lock);
 done:
     tail_free(t);
     return st;
 }
 
-static sefl_status start(serve **out, const char *folder, bool full, const char *runs,
-                         const host_port *at)
+static sefl_status start(serve **out, const serve_run *r, const char *runs, const host_port *at)
 {
-    static const page_source source = {
-        .state = state, .rounds = list_rounds, .download = download, .model = newest_model
-    };
+    static const page_source source = { .state = state,
+                                        .rounds = list_rounds,
+                                        .grid = grid,
+                                        .download = download,
+                                        .model = newest_model };
     char path[PATH_MAX];
     sefl_buf url = { 0 };
     SEFL_MAKE(serve, s, out);
     pthread_mutex_init(&s->lock, NULL);
-    SEFL_TRY(use_folder(s, folder, full));
+    SEFL_TRY(use_folder(s, r));
     SEFL_TRY(page_start(
         &s->page,
         &(page_config){
@@ -168,11 +213,34 @@ done:
     return st;
 }
 
-void serve_folder(serve **s, const char *folder, bool full, const char *runs, const host_port *at)
+void serve_folder(serve **s, const serve_run *r, const char *runs, const host_port *at)
 {
-    sefl_status st = *s ? use_folder(*s, folder, full) : start(s, folder, full, runs, at);
+    sefl_status st = *s ? use_folder(*s, r) : start(s, r, runs, at);
     if (st != SEFL_OK)
         fprintf(stderr, "sefl simulate: no page: %s\n", sefl_last_error());
+}
+
+void serve_turnout(serve *s, uint64_t round, const char *fates, uint32_t clients)
+{
+    char name[POPULATION_WHO_MAX];
+    uint8_t key[SHA256_BYTES];
+    if (!s->turnout) /* only its owner, the caller, sets it */
+        return;
+    turnout_open(s->turnout, round);
+    for (uint32_t i = 0; i < clients && i < TURNOUT_CLIENTS; i++) {
+        if (fates[i] == '.')
+            continue;
+        population_who(name, i);
+        sha256_of(key, span_of_str(name));
+        turnout_fetched(s->turnout, round, key, name);
+        if (fates[i] != 'd')
+            turnout_upload(s->turnout, round, key, name,
+                           fates[i] == 'a'   ? INGEST_TAKEN
+                           : fates[i] == 'l' ? INGEST_LATE
+                                             : INGEST_LIMIT,
+                           fates[i] == 'r' ? ingest_end_name(INGEST_LIMIT) : NULL);
+    }
+    turnout_close(s->turnout, round);
 }
 
 void serve_progress(serve *s, uint64_t round, uint64_t done, uint64_t total)
@@ -198,6 +266,9 @@ void serve_stop(serve *s)
         return;
     page_stop(s->page);
     tail_free(s->tail);
+    forget_turnout(s);
+    if (s->scratch[0])
+        dir_remove(s->scratch);
     pthread_mutex_destroy(&s->lock);
     sefl_free(s);
 }

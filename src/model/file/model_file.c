@@ -8,9 +8,10 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { METAS = 16, SIZES = 8, REQUIRED = 6, POSITIONS = 5000 }; /* rows of PyTorch's table */
+enum { METAS = 20, SIZES = 8, REQUIRED = 6, POSITIONS = 5000 }; /* rows of PyTorch's table */
 
 void model_meta_set_vocab(model_meta *meta, const vocab *v)
 {
@@ -41,6 +42,7 @@ static sefl_status check_finite(const float *v, uint64_t n, const char *path, co
 
 typedef struct meta_text {
     char number[SIZES][16], hash[2 * SHA256_BYTES + 1], values[2 * SHA256_BYTES + 1];
+    char clip[48];
     tensor_meta list[METAS];
     size_t n;
 } meta_text;
@@ -76,6 +78,12 @@ static void put_meta(meta_text *t, const model_meta *meta, const char *kind)
     t->list[t->n++] =
         (tensor_meta){ "vocab_order", meta->has_vocab ? vocab_order_name(meta->order) : "" };
     t->list[t->n++] = (tensor_meta){ "vocab_sha256", t->hash };
+    if (meta->clip > 0) {
+        char task[HEX_CHARS(MODEL_CLIP_TASK)];
+        snprintf(t->clip, sizeof t->clip, "%" PRIu64 " %s", meta->clip,
+                 hex_write(task, meta->clip_task, MODEL_CLIP_TASK));
+        t->list[t->n++] = (tensor_meta){ "clip", t->clip };
+    }
 }
 
 static bool parse_u32(const char *s, uint32_t *out)
@@ -109,6 +117,28 @@ static sefl_status get_vocab(model_meta *meta, const tensors *t, const char *pat
     return SEFL_OK;
 }
 
+/* "1500000000 0123456789abcdef" */
+static sefl_status get_clip(model_meta *meta, const tensors *t, const char *path)
+{
+    const char *text = tensors_meta(t, "clip");
+    char again[48], task[HEX_CHARS(MODEL_CLIP_TASK)];
+    if (!text)
+        return SEFL_OK;
+    const char *space = strchr(text, ' ');
+    bool good = space && space - text <= 19 && strspn(text, "0123456789") == (size_t)(space - text);
+    if (good) {
+        meta->clip = strtoull(text, NULL, 10);
+        good = hex_read(meta->clip_task, MODEL_CLIP_TASK, space + 1) && meta->clip > 0;
+    }
+    if (good) {
+        snprintf(again, sizeof again, "%" PRIu64 " %s", meta->clip,
+                 hex_write(task, meta->clip_task, MODEL_CLIP_TASK));
+        good = strcmp(again, text) == 0;
+    }
+    SEFL_NEED(good, SEFL_EPROTO, "%s: metadata \"clip\" is not a clip and a task", path);
+    return SEFL_OK;
+}
+
 static sefl_status get_meta(model_meta *meta, const tensors *t, const char *path)
 {
     const char *kind = tensors_meta(t, "sefl"), *tied = tensors_meta(t, "tied");
@@ -133,6 +163,7 @@ static sefl_status get_meta(model_meta *meta, const tensors *t, const char *path
               "%s: metadata \"tied\" is neither true nor false", path);
     meta->cfg.tied = tied[0] == 't';
     SEFL_PASS(get_vocab(meta, t, path));
+    SEFL_PASS(get_clip(meta, t, path));
     sefl_status st = lm_config_check(&meta->cfg); /* points body to a string constant */
     return st == SEFL_EINVAL ? sefl_fail_at(SEFL_EPROTO, "%s", path) : st;
 }

@@ -21,6 +21,8 @@
  *     vocab_kind    "bpe"; missing if the vocabulary is a word list
  *     vocab_order   "interleaved", "appearance" or "frequency"; "" if unknown
  *     vocab_sha256  64 hex digits (model/corpus/vocab.h); "" if unknown
+ *     clip          the next round's clip in billionths, and the first 16 hex digits of the task's
+ *                   id; only if the task finds its clip (privacy.clip_quantile)
  *     values_sha256 hash of all values, float32 in the order of the layout; detects a damaged file.
  *                   A file without it (saved by another program) is accepted.
  * An external model has, instead of those from vocab to vocab_sha256, only
@@ -44,12 +46,16 @@
 #include "model/corpus/vocab.h"
 #include "model/lm.h"
 
+enum { MODEL_CLIP_TASK = 8 };
+
 typedef struct model_meta {
     lm_config cfg; /* batch and steps are not stored */
     bool has_vocab;
     vocab_kind kind;
     vocab_order order;
     uint8_t vocab_hash[SHA256_BYTES];
+    uint64_t clip;                      /* 0: none */
+    uint8_t clip_task[MODEL_CLIP_TASK]; /* the task that found it */
 } model_meta;
 
 /* Stores the vocabulary's kind, order and hash in meta. */

@@ -317,6 +317,7 @@ void shares_slice_hash(uint8_t out[SHA256_BYTES], const shares_slice *s)
 
 typedef struct side {
     uint64_t count;
+    unsigned bits; /* 0: 32 */
     shares_pool *pool;
     const sefl_rng *rng;
     bool garbles;
@@ -333,10 +334,11 @@ static sefl_status fill_side(void *ctx, channel *ch)
     size_t room = s->count < SHARES_COUNT_MAX ? s->count : SHARES_COUNT_MAX;
     SEFL_TRY(sefl_new(&x, room, sizeof *x));
     for (uint64_t done = 0; done < s->count;) {
-        shares_params p = { .count = s->count - done < room ? s->count - done : room };
+        shares_params p = { .count = s->count - done < room ? s->count - done : room,
+                            .bits = s->bits };
         SEFL_TRY(s->garbles ? shares_garble(&made, x, ch, &p, s->rng)
                             : shares_evaluate(&made, x, ch, &p, s->rng));
-        SEFL_TRY(shares_pool_add(s->pool, made.id, x, p.count, 32));
+        SEFL_TRY(shares_pool_add(s->pool, made.id, x, p.count, s->bits ? s->bits : 32));
         done += p.count;
     }
 done:
@@ -386,6 +388,7 @@ sefl_status shares_twins_wait(void *twins, uint64_t round, uint64_t attempt, uin
     sefl_rng as, csp;
     SEFL_PASS(coins_for(t->as_coins, &as, "noise", round, attempt));
     SEFL_PASS(coins_for(t->csp_coins, &csp, "noise", round, attempt));
-    return fill_both(&t->bytes, (side){ .pool = t->as, .rng = &as, .count = count },
-                     (side){ .pool = t->csp, .rng = &csp, .count = count, .garbles = true });
+    return fill_both(
+        &t->bytes, (side){ .pool = t->as, .rng = &as, .count = count, .bits = t->bits },
+        (side){ .pool = t->csp, .rng = &csp, .count = count, .bits = t->bits, .garbles = true });
 }

@@ -97,6 +97,7 @@ typedef struct shares_twins {
     shares_pool *as, *csp;
     const sefl_coins *as_coins, *csp_coins;
     sefl_rng keys;
+    unsigned bits;  /* of a share: 32 or 40; 0: 32 */
     uint64_t bytes; /* bytes that the two sides have exchanged so far */
 } shares_twins;
 

@@ -165,8 +165,8 @@ static sefl_status pack_some(void *ctx, unsigned lane, size_t begin, size_t end)
     return SEFL_OK;
 }
 
-sefl_status shares_fill_plain(uint8_t *x, unsigned bytes, uint64_t count, pool *threads,
-                              const sefl_rng *as_rng, const sefl_rng *csp_rng)
+sefl_status shares_fill_plain(uint8_t *x, unsigned bytes, unsigned bits, uint64_t count,
+                              pool *threads, const sefl_rng *as_rng, const sefl_rng *csp_rng)
 {
     enum { GRAIN = 1 << 14 };
     sefl_status st = SEFL_OK;
@@ -174,7 +174,7 @@ sefl_status shares_fill_plain(uint8_t *x, unsigned bytes, uint64_t count, pool *
     size_t room = count < SHARES_COUNT_MAX ? count : SHARES_COUNT_MAX;
     SEFL_TRY(sefl_new(&v, room, sizeof *v));
     for (uint64_t done = 0; done < count;) {
-        shares_params p = { .count = count - done < room ? count - done : room };
+        shares_params p = { .count = count - done < room ? count - done : room, .bits = bits };
         packing to = { x + done * bytes, v, bytes };
         SEFL_TRY(shares_plain(v, &p, threads, as_rng, csp_rng));
         SEFL_TRY(pool_run(threads, p.count, GRAIN, pack_some, &to, NULL));

@@ -62,7 +62,8 @@ typedef struct pass {
     const float *v;
     size_t n;
     double scale; /* from v to grid steps */
-    double slot;  /* weight slot in grid steps; < 0: none */
+    bool has_slot;
+    double slot; /* in grid steps */
 } pass;
 
 static sefl_status one_pass(int64_t *X, uint64_t *clipped, const pass *p, const sefl_rng *rng)
@@ -70,7 +71,7 @@ static sefl_status one_pass(int64_t *X, uint64_t *clipped, const pass *p, const 
     sefl_status st = SEFL_OK;
     uint8_t coins[8 * CHUNK];
     double most = (double)p->value_max;
-    size_t total = p->n + (p->slot >= 0);
+    size_t total = p->n + p->has_slot;
     *clipped = 0;
     for (size_t at = 0; at < total; at += CHUNK) {
         size_t m = total - at < CHUNK ? total - at : CHUNK;
@@ -92,7 +93,7 @@ done:
     return st;
 }
 
-/* The update before quantising: v is multiplied by factor, the weight slot carries w. */
+/* The update before quantising: v is multiplied by factor, the slot carries w times its share. */
 typedef struct measure {
     double norm, factor, w;
 } measure;
@@ -100,16 +101,21 @@ typedef struct measure {
 static sefl_status measure_of(measure *out, double clip, const float *v, size_t n,
                               const dp_weight *weight)
 {
-    double norm, share = 1, w = 1;
+    const bool bit = weight && weight->scale > 0;
+    const double scale = bit ? weight->scale : 1;
+    double norm, share = weight ? sqrt(1 - DP_WEIGHT_SLOT_SHARE * DP_WEIGHT_SLOT_SHARE) : 1, w = 1;
     SEFL_PASS(dp_norm(&norm, v, n));
-    if (weight) {
+    norm *= scale;
+    SEFL_NEED(isfinite(norm), SEFL_EINVAL, "update: its norm is not finite in units of the clip");
+    const double most = share * clip;
+    if (weight && !bit) {
         SEFL_NEED(weight->items_cap > 0, SEFL_EINVAL, "items_cap is 0: it must be at least 1");
         uint64_t items = weight->items < weight->items_cap ? weight->items : weight->items_cap;
         w = (double)items / (double)weight->items_cap;
-        share = sqrt(1 - DP_WEIGHT_SLOT_SHARE * DP_WEIGHT_SLOT_SHARE);
     }
-    double most = share * clip;
-    *out = (measure){ norm, (norm > most ? most / norm : 1) * w, w };
+    *out = (measure){ norm, (norm > most ? most / norm : 1) * w * scale, w };
+    if (bit)
+        out->w = norm > most ? -1 : 1;
     return SEFL_OK;
 }
 
@@ -121,7 +127,8 @@ static pass pass_of(const measure *m, double clip, double q, int64_t value_max, 
                    .v = v,
                    .n = n,
                    .scale = m->factor / q,
-                   .slot = weight ? m->w * DP_WEIGHT_SLOT_SHARE * clip / q : -1 };
+                   .has_slot = weight != NULL,
+                   .slot = weight ? m->w * DP_WEIGHT_SLOT_SHARE * clip / q : 0 };
 }
 
 sefl_status dp_quantise(int64_t *X, dp_quantise_info *info, const dp_grid *grid, const float *v,
@@ -191,4 +198,10 @@ double dp_weight_total(double slot_sum, double clip, double least)
 {
     double total = slot_sum / (DP_WEIGHT_SLOT_SHARE * clip);
     return total > least ? total : least;
+}
+
+double dp_norm_share(double slot_sum, double clip, double n)
+{
+    const double share = (slot_sum / (DP_WEIGHT_SLOT_SHARE * clip) / n + 1) / 2;
+    return share < 0 ? 0 : share > 1 ? 1 : share;
 }

@@ -31,6 +31,7 @@
 typedef struct dp_weight {
     uint64_t items;     /* n_j, the client's number of items */
     uint64_t items_cap; /* n_cap > 0; w = min(n_j, n_cap) / n_cap */
+    double scale; /* > 0: the slot is a norm bit instead, and v is multiplied by scale first */
 } dp_weight;
 
 typedef struct dp_quantise_info {
@@ -46,8 +47,12 @@ typedef struct dp_plain_grid {
     int64_t value_max;
 } dp_plain_grid;
 
-/* The weight slot's share of C. */
+/* The share of C that the slot has. */
 #define DP_WEIGHT_SLOT_SHARE 0.1
+
+/* The norm bit, for a clip that is found privately: the slot carries +0.1 C if the norm of scale * v
+ * is at most sqrt(1 - 0.1^2) C, the largest norm that is not clipped, otherwise -0.1 C. Vector and
+ * bit together have norm C at most, so the sensitivity, the grid and S2 do not change. */
 
 /* Computes the L2 norm in double: sums blocks of 1,024 squares in order, then the block sums. The
  * relative error is below 1e-12 for 2^32 coordinates. SEFL_EINVAL if a coordinate is not finite. */
@@ -69,5 +74,9 @@ sefl_status dp_add_record(int64_t *sum, int64_t *record, size_t n, int64_t sum_m
 /* Returns the divisor for capped weights: the total weight from the noisy sum of the weight slots
  * (in real units), or `least` if that is larger. Callers pass 1, one client's maximum weight. */
 double dp_weight_total(double slot_sum, double clip, double least);
+
+/* Returns the share of n clients whose norm bit is set, from the noisy sum of the slots (in real
+ * units, for the grid's clip), limited to [0, 1]. n > 0. */
+double dp_norm_share(double slot_sum, double clip, double n);
 
 #endif

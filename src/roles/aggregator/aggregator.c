@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/cond.h"
+#include "base/ct.h"
 #include "base/file.h"
 #include "protocol/enrol.h"
 #include "protocol/http.h"
@@ -20,7 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CONNECT_MS = 10000, SERVER_THREADS = 2 };
+/* The threads of the HTTPS server; with a shared store most of them wait for it, or for a sync. */
+enum { CONNECT_MS = 10000, SERVER_THREADS = 2, SHARED_THREADS = 8 };
 /* A client may send BODIES_BURST bodies at once, and one more per second (rounds of small models
  * take no longer): it resends a body after an interruption, and sends another one after a refusal.
  * Bodies below BODY_LEAST count as BODY_LEAST bytes. */
@@ -38,6 +40,7 @@ static void refused(void *ctx, const x509_peer *p)
     agg_http *h = ctx; /* the server's context */
     atomic_fetch_add(&h->certificates[p->code], 1);
     turnout_barred(h->turnout, p->fingerprint, x509_verdict_text(p->code));
+    audit_peer_refused(h->audit, "aggregator", p);
     log_debug(h->log, "peer refused", lf_str("why", x509_verdict_text(p->code)),
               lf_str("name", p->name), lf_key("key", p->fingerprint));
 }
@@ -144,6 +147,8 @@ static void changed(void *ctx)
 {
     aggregator *a = ctx;
     uint64_t round;
+    if (!a->rounds)
+        return; /* rounds_new reads the state of a shared store */
     agg_phase p = rounds_phase(a->rounds, &round, NULL);
     if (p == AGG_COLLECTING)
         turnout_open(a->turnout, round);
@@ -299,16 +304,36 @@ static void listed(void *ctx)
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
+/* Several processes: two connections, so that the rounds do not wait for uploads. */
+static sefl_status open_shared(aggregator *a)
+{
+    sefl_status st = SEFL_OK;
+    const aggregator_settings *c = a->o.settings;
+    uint8_t root[32];
+    const journal_place at = { .folder = c->shared, .store = c->store, .root = root };
+    sign_key_derive(a->key, "sefl shared store 1", root);
+    SEFL_TRY(file_make_folder(c->state, 0700));
+    SEFL_TRY(journal_open_at(&a->journal, &at, "aggregator", a->task.id));
+    SEFL_TRY(journal_open_at(&a->uploads, &at, "aggregator", a->task.id));
+done:
+    sefl_wipe(root, sizeof root);
+    return st;
+}
+
 static sefl_status open_store(aggregator *a)
 {
     const aggregator_settings *c = a->o.settings;
-    SEFL_PASS(journal_open(&a->journal, c->state, "aggregator", a->task.id));
-    SEFL_PASS(account_disk_open(&a->account, a->journal, c->ledger, &a->task));
-    SEFL_PASS(audit_log_open(&a->audit, &(audit_log_config){ .folder = c->state,
-                                                             .key = a->key,
-                                                             .clock = &a->wall,
-                                                             .log = a->o.log,
-                                                             .journal = a->journal }));
+    SEFL_PASS(c->store ? open_shared(a)
+                       : journal_open(&a->journal, c->state, "aggregator", a->task.id));
+    SEFL_PASS((a->uploads ? account_disk_open_in_turn : account_disk_open)(&a->account, a->journal,
+                                                                           c->ledger, &a->task));
+    /* each process has a log of its own, and the shared journal names none of them */
+    SEFL_PASS(audit_log_open(&a->audit,
+                             &(audit_log_config){ .folder = c->state,
+                                                  .key = a->key,
+                                                  .clock = &a->wall,
+                                                  .log = a->o.log,
+                                                  .journal = a->uploads ? NULL : a->journal }));
     a->disk = (as_disk){ .j = a->journal, .coins = &a->coins };
     a->audited = (audit_as){
         .inner = as_disk_store(&a->disk), .log = a->audit, .account = a->account, .task = &a->task
@@ -334,6 +359,7 @@ static sefl_status make_lanes(aggregator *a)
                                                  .coins = &a->coins,
                                                  .audit = c->audit,
                                                  .records = a->records,
+                                                 .entries = a->audit,
                                                  .log = a->o.log,
                                                  .mono = &a->mono });
 }
@@ -357,6 +383,8 @@ static sefl_status make_rounds(aggregator *a)
                     .log = a->o.log,
                     .ping_ms = c->link_silence_s < 30 ? 1000 * c->link_silence_s / 3 : 0 },
             .journal = a->journal,
+            .own = a->uploads,
+            .lease_ms = 1000 * c->lease_s,
             .releases = a->releases,
             .audit = a->audit,
             .dial = dial_of(a),
@@ -367,16 +395,18 @@ static sefl_status make_rounds(aggregator *a)
             .report = report,
             .answered = answered,
             .counted_out = agg_page_counted_out }));
-    SEFL_PASS(ingest_new(&a->ingest, &(ingest_config){ .task = a->task.id,
-                                                       .seal = a->task.seal,
-                                                       .ahe = &a->task.ahe,
-                                                       .pub = a->task.pub,
-                                                       .journal = a->journal,
-                                                       .key = a->key,
-                                                       .admission = rounds_admission(a->rounds),
-                                                       .parts_most = a->task.enrolled + PARTS_SPARE,
-                                                       .wall = &a->wall,
-                                                       .log = a->o.log }));
+    SEFL_PASS(
+        ingest_new(&a->ingest, &(ingest_config){ .task = a->task.id,
+                                                 .seal = a->task.seal,
+                                                 .ahe = &a->task.ahe,
+                                                 .pub = a->task.pub,
+                                                 .journal = a->uploads ? a->uploads : a->journal,
+                                                 .bodies = rounds_bodies(a->rounds),
+                                                 .key = a->key,
+                                                 .admission = rounds_admission(a->rounds),
+                                                 .parts_most = a->task.enrolled + PARTS_SPARE,
+                                                 .wall = &a->wall,
+                                                 .log = a->o.log }));
     rounds_set_ingest(a->rounds, a->ingest);
     return SEFL_OK;
 }
@@ -406,25 +436,25 @@ static sefl_status serve(aggregator *a)
                           &(buckets_rule){ .burst = ORIGIN_BURST, .per_s = 1.0 / ORIGIN_EVERY_S }));
     int listener = fcntl(a->listener, F_DUPFD_CLOEXEC, 0);
     SEFL_NEED(listener >= 0, SEFL_EIO, "cannot copy the listening socket: %s", strerror(errno));
-    return https_server_start(&a->server,
-                              &(https_server_config){ .listener = &listener,
-                                                      .port = a->port,
-                                                      .id = a->id,
-                                                      .peer_role = "client",
-                                                      .allowlist = a->allowlist,
-                                                      .open_path = c->ca ? HTTP_ENROL_PATH : NULL,
-                                                      .open_max = ENROL_REQUEST_MAX,
-                                                      .threads = SERVER_THREADS,
-                                                      .limits = c->limits,
-                                                      .bytes_burst = BODIES_BURST * rate,
-                                                      .bytes_rate = rate,
-                                                      .body_max = body,
-                                                      .headers = HTTP_VERSION_LINE,
-                                                      .tick = every_second,
-                                                      .begin = agg_http_begin,
-                                                      .refused = refused,
-                                                      .ctx = &a->http,
-                                                      .log = a->o.log });
+    return https_server_start(
+        &a->server, &(https_server_config){ .listener = &listener,
+                                            .port = a->port,
+                                            .id = a->id,
+                                            .peer_role = "client",
+                                            .allowlist = a->allowlist,
+                                            .open_path = c->ca ? HTTP_ENROL_PATH : NULL,
+                                            .open_max = ENROL_REQUEST_MAX,
+                                            .threads = c->store ? SHARED_THREADS : SERVER_THREADS,
+                                            .limits = c->limits,
+                                            .bytes_burst = BODIES_BURST * rate,
+                                            .bytes_rate = rate,
+                                            .body_max = body,
+                                            .headers = HTTP_VERSION_LINE,
+                                            .tick = every_second,
+                                            .begin = agg_http_begin,
+                                            .refused = refused,
+                                            .ctx = &a->http,
+                                            .log = a->o.log });
 }
 
 static sefl_status begin(aggregator *a)
@@ -433,7 +463,8 @@ static sefl_status begin(aggregator *a)
     SEFL_PASS(releases_new(
         &a->releases, &(releases_config){ .task = &a->task, .files = a->files, .pool = a->pool }));
     SEFL_PASS(open_store(a));
-    monitor_task(&a->monitor, a->account, &a->task);
+    if (!a->uploads) /* otherwise the ledger is the leader's */
+        monitor_task(&a->monitor, a->account, &a->task);
     SEFL_PASS(make_lanes(a));
     SEFL_PASS(make_rounds(a));
     agg_status_look(a); /* before the first round */
@@ -478,12 +509,13 @@ void agg_task_end(aggregator *a)
     account_close(a->account);
     audit_end(a->audit);
     journal_close(a->journal);
+    journal_close(a->uploads);
     buckets_free(a->http.enrol_rate);
     buckets_free(a->http.enrol_origin);
     task_clear(&a->task);
     buf_clear(&a->envelope);
     a->server = NULL, a->ingest = NULL, a->rounds = NULL, a->lanes = NULL, a->shares = NULL;
-    a->releases = NULL, a->account = NULL, a->journal = NULL, a->audit = NULL;
+    a->releases = NULL, a->account = NULL, a->journal = NULL, a->uploads = NULL, a->audit = NULL;
     a->http.enrol_rate = a->http.enrol_origin = NULL;
     a->has_task = false;
     a->withdrawn = false;
@@ -500,7 +532,7 @@ static sefl_status open_task(aggregator *a)
 {
     const aggregator_settings *c = a->o.settings;
     a->files = c->files;
-    SEFL_PASS(file_path(a->metrics, "%s/metrics.jsonl", c->state));
+    SEFL_PASS(file_path(a->metrics, "%s/metrics.jsonl", c->shared ? c->shared : c->state));
     return agg_task_begin(a);
 }
 

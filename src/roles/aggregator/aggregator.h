@@ -16,6 +16,7 @@
  *     rounds    executes what sum/agg.h decides; owns the link to CSP
  *     http      serves the interface of docs/PROTOCOL.md, "AS over HTTPS"
  *     queue     serves one task after the other (setting `tasks`)
+ *     share     makes several processes one AS (setting `store`)
  *
  * After kill -9 at any moment, a restart continues the task (rounds.h). Once the task is over, AS
  * answers clients for `linger` more seconds, so that they learn that it has ended. Each request for
@@ -58,11 +59,13 @@ typedef struct aggregator_settings {
     const char *cert, *tls_key, *peers, *csp_peers;
     const char *ca; /* the operator's folder (roles/ca.h); NULL: tls.peers decides who connects */
     const char *sign_key, *task, *state, *ledger;
-    const char *tasks; /* folder of tasks (roles/task_queue.h); NULL: only `task` */
+    const char *tasks;  /* folder of tasks (roles/task_queue.h); NULL: only `task` */
+    const char *store;  /* URL of a database that several aggregators share (share.h); or NULL */
+    const char *shared; /* folder that they share; NULL without a store */
     const char *ready_file, *user;
     release_files files;
     https_limits limits;
-    unsigned threads, linger_s, link_silence_s, lanes;
+    unsigned threads, linger_s, link_silence_s, lanes, lease_s;
     uint64_t audit;
 } aggregator_settings;
 

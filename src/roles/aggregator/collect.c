@@ -12,6 +12,7 @@
 #include "roles/aggregator/readback.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -23,6 +24,13 @@ typedef struct entry {
     bool check_hash;
     body_room *body; /* until it is in the sum; NULL: in its file only */
 } entry;
+
+/* Finds members by client or by body: slot i has 1 + the index of a member, or 0. */
+typedef struct finder {
+    uint32_t *at;
+    size_t slots; /* a power of two, or 0 */
+    size_t key;   /* where the 32 bytes are in a round_entry */
+} finder;
 
 struct collect {
     collect_config c;
@@ -40,6 +48,7 @@ struct collect {
     entry *member; /* grows to clients_max */
     uint32_t given, summed;
     size_t room; /* capacity of `member` */
+    finder by_client, by_body;
     ahe_sum *sum;
     bool busy, closed;
     bool hurry; /* a thread waits in collect_close */
@@ -47,6 +56,60 @@ struct collect {
     sefl_status st; /* after TRIES failures */
     char why[256];
 };
+
+/* ---- the members ----------------------------------------------------------------------------- */
+
+static const uint8_t *key_of(const finder *f, const round_entry *m)
+{
+    return (const uint8_t *)m + f->key;
+}
+
+/* Returns the slot of this key, or the empty one where it belongs. */
+static size_t slot_of(const collect *c, const finder *f, const uint8_t key[32])
+{
+    size_t i = load_u64(key) & (f->slots - 1); /* keys are hashes */
+    while (f->at[i] != 0 && memcmp(key_of(f, &c->member[f->at[i] - 1].m), key, 32) != 0)
+        i = (i + 1) & (f->slots - 1);
+    return i;
+}
+
+static bool is_there(const collect *c, const finder *f, const uint8_t key[32])
+{
+    if (f->slots > 0)
+        return f->at[slot_of(c, f, key)] != 0;
+    for (uint32_t i = 0; i < c->given; i++)
+        if (memcmp(key_of(f, &c->member[i].m), key, 32) == 0)
+            return true;
+    return false;
+}
+
+/* Enters all members into a table of at least twice as many slots. */
+static sefl_status fill_finder(const collect *c, finder *f, size_t members)
+{
+    size_t slots = 64;
+    while (slots < 4 * members)
+        slots *= 2;
+    sefl_free(f->at);
+    f->at = NULL, f->slots = 0;
+    SEFL_PASS(sefl_new(&f->at, slots, sizeof *f->at));
+    f->slots = slots;
+    for (uint32_t i = 0; i < c->given; i++)
+        f->at[slot_of(c, f, key_of(f, &c->member[i].m))] = i + 1;
+    return SEFL_OK;
+}
+
+/* Makes room for one more member. */
+static sefl_status finder_room(const collect *c, finder *f)
+{
+    return 2 * ((size_t)c->given + 1) > f->slots ? fill_finder(c, f, (size_t)c->given + 1)
+                                                 : SEFL_OK;
+}
+
+static void clear_finder(finder *f)
+{
+    sefl_free(f->at);
+    f->at = NULL, f->slots = 0;
+}
 
 /* ---- one body -------------------------------------------------------------------------------- */
 
@@ -200,6 +263,8 @@ sefl_status collect_new(collect **out, const collect_config *cfg)
 {
     SEFL_MAKE(collect, c, out);
     c->c = *cfg;
+    c->by_client.key = offsetof(round_entry, client);
+    c->by_body.key = offsetof(round_entry, body);
     size_t most = cfg->body_pool ? body_pool_most(cfg->body_pool) : 0;
     c->batch = most < BATCH ? (uint32_t)most : BATCH;
     pthread_mutex_init(&c->lock, NULL);
@@ -234,6 +299,8 @@ void collect_free(collect *c)
     pool_free(c->pool);
     sefl_free(c->piece);
     sefl_free(c->member);
+    clear_finder(&c->by_client);
+    clear_finder(&c->by_body);
     pthread_cond_destroy(&c->work);
     pthread_cond_destroy(&c->progress);
     pthread_mutex_destroy(&c->lock);
@@ -247,6 +314,8 @@ void collect_begin(collect *c, uint64_t round)
     c->round = round;
     give_rooms(c);
     c->given = c->summed = 0;
+    clear_finder(&c->by_client);
+    clear_finder(&c->by_body);
     ahe_sum_free(c->c.ahe, c->sum); /* NULL while the worker has it: then the worker frees it */
     c->sum = NULL;
     c->closed = false;
@@ -254,6 +323,14 @@ void collect_begin(collect *c, uint64_t round)
     c->st = SEFL_OK;
     pthread_cond_broadcast(&c->progress);
     pthread_mutex_unlock(&c->lock);
+}
+
+uint64_t collect_round(collect *c)
+{
+    pthread_mutex_lock(&c->lock);
+    uint64_t round = c->round;
+    pthread_mutex_unlock(&c->lock);
+    return round;
 }
 
 sefl_status collect_add(collect *c, uint64_t round, const round_entry *m, bool check_hash,
@@ -265,10 +342,13 @@ sefl_status collect_add(collect *c, uint64_t round, const round_entry *m, bool c
                "the sum of round %llu is not open", (unsigned long long)round);
     SEFL_CHECK(c->given < c->c.clients_max, SEFL_ERANGE,
                "the sum already has %u clients, the maximum", c->given);
-    for (uint32_t i = 0; i < c->given; i++)
-        SEFL_CHECK(memcmp(c->member[i].m.client, m->client, sizeof m->client) != 0, SEFL_EEXIST,
-                   "this client is already in the sum");
+    SEFL_CHECK(!is_there(c, &c->by_client, m->client), SEFL_EEXIST,
+               "this client is already in the sum");
     SEFL_TRY(sefl_room(&c->member, &c->room, c->given + 1, sizeof *c->member));
+    SEFL_TRY(finder_room(c, &c->by_client));
+    SEFL_TRY(finder_room(c, &c->by_body));
+    c->by_client.at[slot_of(c, &c->by_client, m->client)] = c->given + 1;
+    c->by_body.at[slot_of(c, &c->by_body, m->body)] = c->given + 1;
     c->member[c->given++] = (entry){ .m = *m, .check_hash = check_hash };
     if (c->st == SEFL_OK)
         c->member[c->given - 1].body = body, body = NULL;
@@ -281,10 +361,8 @@ done:
 
 bool collect_has_body(collect *c, const round_entry *m)
 {
-    bool found = false;
     pthread_mutex_lock(&c->lock);
-    for (uint32_t i = 0; i < c->given && !found; i++)
-        found = memcmp(c->member[i].m.body, m->body, sizeof m->body) == 0;
+    bool found = is_there(c, &c->by_body, m->body);
     pthread_mutex_unlock(&c->lock);
     return found;
 }
@@ -335,6 +413,27 @@ done:
     return st;
 }
 
+sefl_status collect_partial(collect *c, uint64_t round, uint8_t *out, const sefl_progress *stop)
+{
+    sefl_status st = SEFL_OK;
+    pthread_mutex_lock(&c->lock);
+    SEFL_TRY(wait_for_sum(c, round, stop));
+    SEFL_CHECK(!c->closed, SEFL_ESTATE, "the sum of round %llu is closed",
+               (unsigned long long)round);
+    c->closed = true; /* a failure spoils the sum */
+    SEFL_TRY(ahe_sum_write_partial(c->c.ahe, c->sum, out, c->pool));
+    body_pool_trim(c->c.body_pool);
+done:
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+sefl_status collect_subtract(collect *c, ahe_sum *sum, uint64_t round, const round_entry *m)
+{
+    const entry e = { .m = *m, .check_hash = true };
+    return walk_body(c, sum, round, &e, ahe_sum_take, c->pool);
+}
+
 bool collect_entry(collect *c, uint64_t round, uint32_t i, round_entry *out)
 {
     pthread_mutex_lock(&c->lock);
@@ -361,6 +460,8 @@ sefl_status collect_take(collect *c, uint64_t round, const uint8_t client[32],
     took = walk_body(c, c->sum, round, &c->member[i], ahe_sum_take, c->pool);
     memmove(&c->member[i], &c->member[i + 1], (c->given - i - 1) * sizeof *c->member);
     c->given--;
+    clear_finder(&c->by_client); /* the next collect_add fills them again */
+    clear_finder(&c->by_body);
     if (took == SEFL_OK) {
         c->summed--;
     } else { /* the body may be partly taken off */

@@ -45,6 +45,7 @@ void collect_free(collect *c); /* waits for the addition in progress */
 
 /* Drops the sum and starts an empty one for this round; 0: no round. */
 void collect_begin(collect *c, uint64_t round);
+uint64_t collect_round(collect *c);
 
 /* Queues an update. SEFL_ESTATE for another round or a closed sum, SEFL_EEXIST if this client is
  * already queued, SEFL_ERANGE beyond clients_max. check_hash makes it verify the file's hash,
@@ -72,5 +73,13 @@ sefl_status collect_take(collect *c, uint64_t round, const uint8_t client[32],
  * the wait with SEFL_ECANCELLED. */
 sefl_status collect_close(collect *c, uint64_t round, ahe_sum **sum,
                           const sefl_progress *stop) SEFL_MUST_CHECK;
+
+/* Like collect_close, for one of several processes that make a sum together: writes the sum as the
+ * ahe_body_bytes of a partial sum (ahe_sum_write_partial). SEFL_ESTATE if it was written before. */
+sefl_status collect_partial(collect *c, uint64_t round, uint8_t *out,
+                            const sefl_progress *stop) SEFL_MUST_CHECK;
+/* Subtracts an acknowledged body from a sum that the caller owns; checks the body's hash. */
+sefl_status collect_subtract(collect *c, ahe_sum *sum, uint64_t round,
+                             const round_entry *m) SEFL_MUST_CHECK;
 
 #endif

@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 enum { HEX = 64, READ_PIECE = 256 << 10, RETRY_FULL_S = 30, RETRY_PARTS_S = 30, RETRY_DISK_S = 30 };
@@ -101,7 +102,7 @@ static void say_verdict(ingest *in, ingest_reply *r, agg_verdict v)
         [AGG_LATE] = { INGEST_LATE, 410 },     [AGG_EARLY] = { INGEST_EARLY, 425 },
         [AGG_SIZE] = { INGEST_SIZE, 413 },     [AGG_LIMIT] = { INGEST_LIMIT, 409 },
         [AGG_FULL] = { INGEST_FULL, 503 },     [AGG_OVER] = { INGEST_LATE, 410 },
-        [AGG_COPIED] = { INGEST_COPIED, 409 },
+        [AGG_COPIED] = { INGEST_COPIED, 409 }, [AGG_SOON] = { INGEST_LIMIT, 409 },
     };
     say(in, r, as[v].end, as[v].status, "%s", agg_verdict_text(v));
     if (v == AGG_FULL)
@@ -110,23 +111,35 @@ static void say_verdict(ingest *in, ingest_reply *r, agg_verdict v)
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-/* round-N/bodies/CLIENT */
-static sefl_status client_folder(journal *j, char out[PATH_MAX], uint64_t round,
-                                 const uint8_t client[32])
+/* round-N/BODIES/CLIENT */
+static sefl_status folder_in(journal *j, char out[PATH_MAX], uint64_t round, const char *bodies,
+                             const uint8_t client[32])
 {
     char hex[HEX + 1];
-    sefl_buf bodies = { 0 };
-    sefl_status st = journal_path(j, &bodies, round, "bodies");
+    sefl_buf path = { 0 };
+    sefl_status st = journal_path(j, &path, round, bodies);
     if (st == SEFL_OK)
-        st = file_path(out, "%s/%s", (const char *)bodies.p, hex_write(hex, client, 32));
-    buf_clear(&bodies);
+        st = file_path(out, "%s/%s", (const char *)path.p, hex_write(hex, client, 32));
+    buf_clear(&path);
     return st;
+}
+
+static sefl_status client_folder(const ingest *in, char out[PATH_MAX], uint64_t round,
+                                 const uint8_t client[32])
+{
+    return folder_in(in->c.journal, out, round, in->c.bodies, client);
 }
 
 sefl_status ingest_body_path(journal *j, sefl_buf *out, uint64_t round, const round_entry *m)
 {
+    return ingest_body_in(j, out, round, INGEST_BODIES, m);
+}
+
+sefl_status ingest_body_in(journal *j, sefl_buf *out, uint64_t round, const char *bodies,
+                           const round_entry *m)
+{
     char folder[PATH_MAX], hex[HEX + 1];
-    SEFL_PASS(client_folder(j, folder, round, m->client));
+    SEFL_PASS(folder_in(j, folder, round, bodies, m->client));
     SEFL_PASS(wr_fmt(out, "%s/%s", folder, hex_write(hex, m->body, 32)));
     SEFL_PASS(wr_u8(out, 0));
     out->n--; /* the terminator follows the path */
@@ -161,6 +174,7 @@ sefl_status ingest_new(ingest **out, const ingest_config *c)
 {
     SEFL_MAKE(ingest, in, out);
     in->c = *c;
+    in->c.bodies = c->bodies ? c->bodies : INGEST_BODIES;
     in->skip = head_bytes(c->seal);
     in->total = in->skip + ahe_body_bytes(c->ahe);
     pthread_mutex_init(&in->live_lock, NULL);
@@ -261,6 +275,51 @@ static sefl_status make_receipt(ingest *in, const journal_update *u, sefl_buf *o
     return envelope_write(out, &env);
 }
 
+/* The role's lock, which keeps the round as it is. If several processes collect the round, only the
+ * store can do that: `put` does. */
+static void lock_role(ingest *in)
+{
+    if (!in->c.admission.put)
+        pthread_mutex_lock(in->c.admission.lock);
+}
+
+static void unlock_role(ingest *in)
+{
+    if (!in->c.admission.put)
+        pthread_mutex_unlock(in->c.admission.lock);
+}
+
+/* ask_admission of several processes. */
+static sefl_status ask_shared(ingest *in, const upload *up, uint64_t bytes, agg_verdict *v,
+                              journal_update *had)
+{
+    const ingest_admission *a = &in->c.admission;
+    agg_upload u = { .round = up->round, .bytes = bytes };
+    bool copied = false;
+    memcpy(u.body, up->who.body, sizeof u.body);
+    SEFL_PASS(a->know(a->ctx, &up->who, &u, had, &copied));
+    pthread_mutex_lock(a->lock);
+    *v = a->admit(a->ctx, &u);
+    pthread_mutex_unlock(a->lock);
+    if (*v == AGG_ADMIT && copied)
+        *v = AGG_COPIED;
+    return SEFL_OK;
+}
+
+/* Inserts the row. If another process or the leader was faster, changes the verdict. */
+static sefl_status put_shared(ingest *in, const upload *up, const journal_update *j, agg_verdict *v,
+                              journal_update *had)
+{
+    const ingest_admission *a = &in->c.admission;
+    sefl_status st = a->put(a->ctx, j);
+    if (st != SEFL_EEXIST && st != SEFL_ESTATE && st != SEFL_ERANGE)
+        return st;
+    SEFL_PASS(ask_shared(in, up, in->total, v, had));
+    if (*v == AGG_ADMIT)
+        *v = st == SEFL_EEXIST ? AGG_COPIED : st == SEFL_ESTATE ? AGG_LATE : AGG_FULL;
+    return SEFL_OK;
+}
+
 /* Asks for admission with what the journal knows about this client. *had: the stored update, for
  * AGG_HAVE. With the role's lock. */
 static sefl_status ask_admission(ingest *in, const upload *up, uint64_t bytes, agg_verdict *v,
@@ -268,6 +327,8 @@ static sefl_status ask_admission(ingest *in, const upload *up, uint64_t bytes, a
 {
     const ingest_admission *a = &in->c.admission;
     agg_upload u = { .round = up->round, .bytes = bytes };
+    if (a->know)
+        return ask_shared(in, up, bytes, v, had);
     memcpy(u.body, up->who.body, sizeof u.body);
     sefl_status st = journal_update_get(in->c.journal, up->round, up->who.client, had);
     u.have = st == SEFL_OK;
@@ -275,7 +336,7 @@ static sefl_status ask_admission(ingest *in, const upload *up, uint64_t bytes, a
         memcpy(u.have_body, had->body, sizeof u.have_body);
     else if (st != SEFL_ENOTFOUND)
         return st;
-    SEFL_PASS(journal_client_rounds(in->c.journal, up->who.client, &u.rounds_taken));
+    SEFL_PASS(journal_client_rounds(in->c.journal, up->who.client, &u.rounds_taken, &u.last_taken));
     *v = a->admit(a->ctx, &u);
     if (*v == AGG_ADMIT && a->has_body(a->ctx, &up->who))
         *v = AGG_COPIED;
@@ -301,9 +362,9 @@ static bool admitted(ingest *in, const upload *u, uint64_t bytes, ingest_reply *
 {
     agg_verdict v = AGG_OVER;
     journal_update had;
-    pthread_mutex_lock(in->c.admission.lock);
+    lock_role(in);
     sefl_status st = ask_admission(in, u, bytes, &v, &had);
-    pthread_mutex_unlock(in->c.admission.lock);
+    unlock_role(in);
     return may_go_on(in, u, r, st, v, &had);
 }
 
@@ -392,7 +453,7 @@ static void drop_part(ingest *in, upload *u)
     char folder[PATH_MAX], path[PATH_MAX];
     u->stays = false;
     if (atomic_load(&in->only) != u->round || /* otherwise the whole round is deleted anyway */
-        client_folder(in->c.journal, folder, u->round, u->who.client) != SEFL_OK)
+        client_folder(in, folder, u->round, u->who.client) != SEFL_OK)
         return;
     for (int whole = 0; whole < 2; whole++)
         if (file_of(path, folder, u, whole) == SEFL_OK)
@@ -421,13 +482,60 @@ static void say_failed(ingest *in, upload *u, ingest_reply *r, sefl_status st)
     }
 }
 
+/* Moves the part of this body from another process's folder of bodies to ours, unless that process
+ * still receives it: then it has the part's lock (spool.h). */
+static bool adopt_from(const upload *u, const char *folder, const char *theirs)
+{
+    char from[PATH_MAX], to[PATH_MAX], client[HEX + 1], body[HEX + 1];
+    hex_write(client, u->who.client, 32);
+    hex_write(body, u->who.body, 32);
+    if (file_path(from, "%s/%s/%s.part", theirs, client, body) != SEFL_OK ||
+        file_of(to, folder, u, false) != SEFL_OK)
+        return false;
+    int fd = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return false;
+    bool moved = flock(fd, LOCK_EX | LOCK_NB) == 0 && rename(from, to) == 0;
+    close(fd);
+    return moved;
+}
+
+/* Several processes: looks for the part that a client left at another one. */
+static void adopt_part(ingest *in, const upload *u, const char *folder)
+{
+    char theirs[PATH_MAX], ours[PATH_MAX], *slash;
+    sefl_buf bodies = { 0 };
+    DIR *d = NULL;
+    if (journal_path(in->c.journal, &bodies, u->round, in->c.bodies) != SEFL_OK ||
+        file_path(ours, "%s", (const char *)bodies.p) != SEFL_OK ||
+        file_make_folder(ours, 0700) != SEFL_OK || file_make_folder(folder, 0700) != SEFL_OK)
+        goto done;
+    slash = strrchr((char *)bodies.p, '/');
+    *slash = 0;
+    d = opendir((const char *)bodies.p);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;)
+        if (strncmp(e->d_name, INGEST_BODIES "-", sizeof INGEST_BODIES) == 0 &&
+            strcmp(e->d_name, in->c.bodies) != 0 &&
+            file_path(theirs, "%s/%s", (const char *)bodies.p, e->d_name) == SEFL_OK &&
+            adopt_from(u, folder, theirs))
+            break;
+done:
+    if (d)
+        closedir(d);
+    buf_clear(&bodies);
+}
+
 /* Returns the offset at which this body continues, by the size of the stored part; reads
  * nothing. */
-static sefl_status offset_here(ingest *in, const upload *u, uint64_t *offset)
+static sefl_status offset_here(ingest *in, const upload *u, bool resumes, uint64_t *offset)
 {
     char folder[PATH_MAX];
-    SEFL_PASS(client_folder(in->c.journal, folder, u->round, u->who.client));
+    SEFL_PASS(client_folder(in, folder, u->round, u->who.client));
     *offset = spool_have(folder, u->who.body, in->total);
+    if (*offset == 0 && resumes && in->c.admission.put) {
+        adopt_part(in, u, folder);
+        *offset = spool_have(folder, u->who.body, in->total);
+    }
     return SEFL_OK;
 }
 
@@ -437,7 +545,7 @@ static bool takes_part(ingest *in, upload *u, const ingest_ask *ask, ingest_repl
     sefl_status st = SEFL_OK;
     sefl_buf bodies = { 0 };
     bool fits = false;
-    SEFL_TRY(journal_path(in->c.journal, &bodies, u->round, "bodies"));
+    SEFL_TRY(journal_path(in->c.journal, &bodies, u->round, in->c.bodies));
     SEFL_TRY(parts_begin(&in->parts, u->round, (const char *)bodies.p, u->who.client, ask->issuer,
                          u, &fits));
     u->stays = fits;
@@ -457,7 +565,7 @@ done:
 static sefl_status open_spool(ingest *in, upload *u, uint64_t offset)
 {
     char folder[PATH_MAX];
-    SEFL_PASS(client_folder(in->c.journal, folder, u->round, u->who.client));
+    SEFL_PASS(client_folder(in, folder, u->round, u->who.client));
     drop_others(folder, u->who.body);
     if (offset == 0) /* otherwise the first bytes are not in the room */
         u->room = body_pool_take(in->c.admission.body_pool);
@@ -508,7 +616,7 @@ void ingest_begin(ingest *in, upload **out, const ingest_ask *ask, ingest_reply 
     if (!has_voucher(in, u, r))
         goto done;
     uint64_t here = ask->offset;
-    st = offset_here(in, u, &here);
+    st = offset_here(in, u, ask->offset > 0, &here);
     if (st == SEFL_OK && here == ask->offset) { /* otherwise reading it is a waste */
         if (!takes_part(in, u, ask, r))
             goto done;
@@ -555,14 +663,14 @@ void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r)
     agg_verdict v = AGG_OVER;
     journal_update had;
     *r = (ingest_reply){ .offset = UINT64_MAX };
-    pthread_mutex_lock(in->c.admission.lock);
+    lock_role(in);
     sefl_status st = ask_admission(in, &u, in->total, &v, &had);
-    pthread_mutex_unlock(in->c.admission.lock);
+    unlock_role(in);
     if (st == SEFL_OK && (v == AGG_ADMIT || v == AGG_COPIED || v == AGG_HAVE)) {
         r->status = 200;
         r->offset = in->total;
         if (v != AGG_HAVE && !offset_live(in, &u, &r->offset))
-            st = offset_here(in, &u, &r->offset);
+            st = offset_here(in, &u, true, &r->offset);
     } else if (st == SEFL_OK) {
         say_verdict(in, r, v);
     }
@@ -613,17 +721,21 @@ static void acknowledge(ingest *in, upload *u, ingest_reply *r)
     snprintf(j.name, sizeof j.name, "%s", u->name);
     sefl_status st = make_receipt(in, &j, &receipt); /* outside the lock too */
 
-    pthread_mutex_lock(in->c.admission.lock);
-    if (st == SEFL_OK)
+    lock_role(in);
+    if (st == SEFL_OK && in->c.admission.put) { /* its statement checks everything again */
+        v = AGG_ADMIT;
+        st = put_shared(in, u, &j, &v, &had);
+    } else if (st == SEFL_OK) {
         st = ask_admission(in, u, in->total, &v, &had);
-    if (st == SEFL_OK && v == AGG_ADMIT)
-        st = journal_update_put(in->c.journal, &j);
+        if (st == SEFL_OK && v == AGG_ADMIT)
+            st = journal_update_put(in->c.journal, &j);
+    }
     if (st == SEFL_OK && v == AGG_ADMIT) {
         in->c.admission.took(in->c.admission.ctx, u->round, &u->who, u->room);
         u->room = NULL;
         u->stays = false;
     }
-    pthread_mutex_unlock(in->c.admission.lock);
+    unlock_role(in);
     if (may_go_on(in, u, r, st, v, &had)) {
         say(in, r, INGEST_TAKEN, 200, "accepted");
         r->receipt = receipt, receipt = (sefl_buf){ 0 };

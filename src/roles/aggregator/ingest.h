@@ -15,7 +15,8 @@
  *     upload_free(u)                             always; keeps what has arrived, to resume later
  *
  * AS identifies a client only by the fingerprint of its certificate's key, never by the upload.
- * Bodies are stored in round-N/bodies/CLIENT/HASH, so no client can resume another's part or get
+ * Bodies are stored in round-N/bodies/CLIENT/HASH (bodies-ME if several processes share the round's
+ * folder: a client that continues there moves its part to the new process), so no client can resume another's part or get
  * the receipt for another's body. AS refuses a body that another client has sent in this round, or
  * that any client sent in an earlier round (honest bodies are never equal: their coins differ). A
  * client has one part per round: another body, or the same one on a new connection, ends the
@@ -49,7 +50,7 @@
     X(EARLY, "early")           /* the round is not open yet */                     \
     X(SIZE, "size")             /* the size is not that of an update */             \
     X(OFFSET, "offset")         /* does not continue where the stored part ends */  \
-    X(LIMIT, "limit")           /* the client reached max_rounds_per_client */      \
+    X(LIMIT, "limit")           /* rounds.max_per_client or rounds.separation */    \
     X(FULL, "full")             /* the round has clients_max updates */             \
     X(PARTS, "parts")           /* its CA's clients have too many parts */          \
     X(VOUCHER, "no_voucher")    /* there is no voucher for its upload key */        \
@@ -82,6 +83,13 @@ typedef struct ingest_admission {
     bool (*has_body)(void *ctx, const round_entry *m);
     /* Called once the update is durable. body is its room, which the role gives back, or NULL. */
     void (*took)(void *ctx, uint64_t round, const round_entry *m, body_room *body);
+    /* Several processes (share.h); NULL: this process alone uses the journal. ingest calls these
+     * two and `took` without the lock, and has_body not at all. `know` fills u and, if u->have,
+     * had; *copied as has_body. `put` inserts the row, or says why not: SEFL_EEXIST, SEFL_ESTATE
+     * (the round is closed) or SEFL_ERANGE (it is full). */
+    sefl_status (*know)(void *ctx, const round_entry *m, agg_upload *u, journal_update *had,
+                        bool *copied);
+    sefl_status (*put)(void *ctx, const journal_update *u);
 } ingest_admission;
 
 typedef struct ingest_config {
@@ -90,6 +98,8 @@ typedef struct ingest_config {
     const ahe_params *ahe;
     const ahe_pub *pub;
     journal *journal;
+    const char
+        *bodies; /* folder of a round's bodies; NULL: "bodies", and no other process has any */
     const sign_key *key;
     ingest_admission admission;
     unsigned parts_most; /* maximum unfinished bodies per issuer (parts.h); 0: no limit */
@@ -133,9 +143,13 @@ void ingest_sweep(ingest *in, parts_still *still, void *ctx);
 /* Replies with the number of bytes of this body that are already stored (HEAD). */
 void ingest_offset(ingest *in, const ingest_ask *ask, ingest_reply *r);
 
+#define INGEST_BODIES "bodies"
 /* Appends the path of an acknowledged body and a NUL, which out->n does not count. */
 sefl_status ingest_body_path(journal *j, sefl_buf *out, uint64_t round,
                              const round_entry *m) SEFL_MUST_CHECK;
+/* The same, in another folder of bodies. */
+sefl_status ingest_body_in(journal *j, sefl_buf *out, uint64_t round, const char *bodies,
+                           const round_entry *m) SEFL_MUST_CHECK;
 
 /* Ends every upload for any other round at its next byte; round 0: every upload. */
 void ingest_only_round(ingest *in, uint64_t round);

@@ -40,6 +40,7 @@ struct aggregator {
     char init[PATH_MAX], vocab[PATH_MAX], valid[PATH_MAX], models[PATH_MAX]; /* with a queue */
     char metrics[PATH_MAX];
     journal *journal;
+    journal *uploads; /* several processes (share.h): for uploads; NULL: this process is alone */
     account *account;
     as_disk disk;
     audit_log *audit;

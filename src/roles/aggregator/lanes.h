@@ -57,6 +57,7 @@
 #include "net/tls.h"
 #include "protocol/link.h"
 #include "protocol/task.h"
+#include "roles/audit/audit_log.h"
 #include "store/journal/journal.h"
 
 enum { LANES_MAX = 16, LANES_LINK = LANES_MAX, LANES_UNANSWERED_MAX = 2 };
@@ -87,6 +88,7 @@ typedef struct lanes_config {
     const sefl_coins *coins; /* used for the purpose "shares" */
     uint64_t audit;          /* audits one in this many sessions; 0: none */
     const char *records;     /* folder of audit records; NULL: keeps none */
+    audit_log *entries;      /* gets an entry for each audit; may be NULL */
     sefl_log *log;
     const sefl_clock *mono;
     unsigned retry_ms; /* pause after the first failure; 0: 500 */

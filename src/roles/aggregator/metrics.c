@@ -23,8 +23,8 @@ run_facts metrics_facts(const task *t)
     f.enrolled = t->enrolled;
     if (t->claim)
         f.delta = t->delta;
-    /* a draw or a limit decides who takes part: a missing client is not lost */
-    if (t->sampling == TASK_ALL && t->max_rounds_per_client == 0)
+    /* a draw, a limit or turns decide who takes part: a missing client is not lost */
+    if (t->sampling == TASK_ALL && t->max_rounds_per_client == 0 && t->separation <= 1)
         f.expected = t->enough > 0 ? t->enough : t->enrolled;
     return f;
 }

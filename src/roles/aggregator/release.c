@@ -282,17 +282,18 @@ static sefl_status validate(releases *r, const float *theta, release_made *out)
 
 /* Computes the next model and optimiser state in place. SEFL_ERANGE: the release check blocks
  * it. */
-static sefl_status advance(releases *r, step_state *s, nn_real *theta, const int64_t *w,
-                           uint32_t clients, release_made *out)
+static sefl_status advance(releases *r, step_state *s, nn_real *theta, uint64_t *clip,
+                           const int64_t *w, uint32_t clients, release_made *out)
 {
     sefl_status st = SEFL_OK;
     const task *t = r->c.task;
     double *average = NULL;
     SEFL_TRY(release_check_sum(&out->numbers, t, w, clients));
     SEFL_TRY(sefl_new(&average, task_trained(t), sizeof *average));
-    SEFL_TRY(step_average(average, t, w, clients, r->c.pool));
+    SEFL_TRY(step_average(average, t, *clip, w, clients, r->c.pool));
     SEFL_TRY(step_apply(s, t, theta, average, r->c.pool));
     SEFL_TRY(validate(r, theta, out));
+    *clip = task_next_clip(t, *clip, w, clients);
 done:
     sefl_free(average);
     return st;
@@ -306,15 +307,16 @@ sefl_status release_make(releases *r, const release_from *from, uint64_t round, 
     char path[PATH_MAX];
     nn_real *theta = NULL;
     step_state s = { 0 };
+    uint64_t clip;
     uint8_t hash[SHA256_BYTES];
     *out = (release_made){ 0 };
     SEFL_TRY(release_path(r, path, from->round));
     SEFL_TRY(file_sha256(hash, NULL, path));
     SEFL_CHECK(memcmp(hash, from->hash, sizeof hash) == 0, SEFL_EIO,
                "%s has changed since round %" PRIu64 " released it", path, from->round);
-    SEFL_TRY(task_model_read(&theta, t, path));
+    SEFL_TRY(task_model_read_clip(&theta, &clip, t, path));
     SEFL_TRY(memory_of(r, &s, from->round));
-    st = advance(r, &s, theta, w, clients, out);
+    st = advance(r, &s, theta, &clip, w, clients, out);
     if (st == SEFL_ERANGE) {
         out->blocked = true;
         snprintf(out->why, sizeof out->why, "%s", sefl_last_error());
@@ -325,7 +327,7 @@ sefl_status release_make(releases *r, const release_from *from, uint64_t round, 
     SEFL_TRY(keep_memory(r, &s, round, out->optimiser));
     SEFL_TRY(keep_integers(r, round, w, clients, out->integers));
     SEFL_TRY(release_path(r, path, round));
-    SEFL_TRY(task_model_write(path, t, theta, hash));
+    SEFL_TRY(task_model_write(path, t, theta, clip, hash));
     SEFL_TRY(file_sha256(out->hash, &out->bytes, path));
 done:
     step_clear(&s);

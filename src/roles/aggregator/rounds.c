@@ -57,6 +57,8 @@ static void admission_took(void *ctx, uint64_t round, const round_entry *m, body
 
 ingest_admission rounds_admission(rounds *r)
 {
+    if (r->share)
+        return share_admission(r->share);
     return (ingest_admission){ .ctx = r,
                                .lock = r->lock,
                                .body_pool = r->body_pool,
@@ -191,29 +193,35 @@ static bool upload_arrived(void *ctx, uint64_t round, uint32_t i, round_entry *o
     return collect_entry(((rounds *)ctx)->collect, round, i, out);
 }
 
-/* Reads the head of an acknowledged upload. */
-static sefl_status upload_head(void *ctx, uint64_t round, const round_entry *e, uint8_t *out)
+sefl_status rounds_read_head(const rounds *r, const char *path, uint8_t *out)
 {
     sefl_status st = SEFL_OK;
-    rounds *r = ctx;
-    sefl_buf path = { 0 };
-    int fd = -1;
     size_t got, want = head_bytes(r->c.as.task->seal);
-    SEFL_TRY(ingest_body_path(r->c.journal, &path, round, e));
-    fd = open((const char *)path.p, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot open %s: %s", (const char *)path.p, strerror(errno));
-    SEFL_TRY(file_read_at(fd, (const char *)path.p, 0, out, want, &got));
-    SEFL_CHECK(got == want, SEFL_EIO, "%s is shorter than it was", (const char *)path.p);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
+    SEFL_TRY(file_read_at(fd, path, 0, out, want, &got));
+    SEFL_CHECK(got == want, SEFL_EIO, "%s is shorter than it was", path);
 done:
     if (fd >= 0)
         close(fd);
+    return st;
+}
+
+/* Reads the head of an acknowledged upload. */
+static sefl_status upload_head(void *ctx, uint64_t round, const round_entry *e, uint8_t *out)
+{
+    rounds *r = ctx;
+    sefl_buf path = { 0 };
+    sefl_status st = ingest_body_path(r->c.journal, &path, round, e);
+    if (st == SEFL_OK)
+        st = rounds_read_head(r, (const char *)path.p, out);
     buf_clear(&path);
     return st;
 }
 
 /* Logs why CSP refuses a head. If CSP has lost a voucher that we have, we forget it too, and the
  * client posts it again with its next upload. */
-static void upload_refused(void *ctx, uint64_t round, const char *when, const head_refusal *why,
+void rounds_upload_refused(void *ctx, uint64_t round, const char *when, const head_refusal *why,
                            const uint8_t client[32], bool named)
 {
     rounds *r = ctx;
@@ -268,7 +276,7 @@ static const as_uploads uploads = { .accept = accept_uploads,
                                     .set = upload_set,
                                     .arrived = upload_arrived,
                                     .head = upload_head,
-                                    .refused = upload_refused,
+                                    .refused = rounds_upload_refused,
                                     .take_off = take_off,
                                     .sum = closed_sum,
                                     .forget = forget_uploads };
@@ -444,7 +452,21 @@ static void changed(void *ctx)
 
 static sefl_status body_path(void *ctx, sefl_buf *out, uint64_t round, const round_entry *m)
 {
-    return ingest_body_path(((rounds *)ctx)->c.journal, out, round, m);
+    const rounds *r = ctx;
+    return ingest_body_in(r->c.journal, out, round,
+                          r->share ? share_bodies(r->share) : INGEST_BODIES, m);
+}
+
+/* Several processes are one AS. */
+static sefl_status join_others(rounds *r)
+{
+    SEFL_PASS(
+        share_new(&r->share, r, &(share_config){ .own = r->c.own, .lease_ms = r->c.lease_ms }));
+    r->lease_going = (sefl_progress){ .report = share_may_go_on, .self = r->share };
+    r->c.as.shared = true;
+    r->c.as.stop = &r->lease_going;
+    r->c.as.uploads = &share_uploads;
+    return SEFL_OK;
 }
 
 sefl_status rounds_new(rounds **out, const rounds_config *c)
@@ -471,8 +493,12 @@ sefl_status rounds_new(rounds **out, const rounds_config *c)
                                                          .ctx = r,
                                                          .body_pool = r->body_pool,
                                                          .log = c->as.log }));
+    if (c->own)
+        SEFL_TRY(join_others(r));
     SEFL_TRY(as_rounds_new(&r->driver, &r->c.as));
     r->lock = as_rounds_lock(r->driver);
+    if (r->share)
+        SEFL_TRY(share_start(r->share));
     SEFL_HAND_OVER(out, r, rounds_free);
 }
 
@@ -480,6 +506,7 @@ void rounds_free(rounds *r)
 {
     if (!r)
         return;
+    share_free(r->share);
     collect_free(r->collect);
     body_pool_free(r->body_pool);
     as_rounds_free(r->driver);
@@ -492,11 +519,13 @@ void rounds_free(rounds *r)
 
 sefl_status rounds_run(rounds *r)
 {
-    return as_rounds_run(r->driver);
+    return r->share ? share_run(r->share) : as_rounds_run(r->driver);
 }
 
 void rounds_stop(rounds *r)
 {
+    if (r->share)
+        share_stop(r->share);
     as_rounds_stop(r->driver);
     if (r->c.dial.interrupt)
         r->c.dial.interrupt(r->c.dial.ctx, LANES_LINK);
@@ -615,8 +644,8 @@ bool rounds_waiting(rounds *r, waiting_view *out)
     const task *t = r->c.as.task;
     pthread_mutex_lock(r->lock);
     agg_memory m = agg_remember(as_rounds_agg(r->driver));
-    bool linked = agg_is_linked(as_rounds_agg(r->driver));
     pthread_mutex_unlock(r->lock);
+    const bool linked = rounds_linked(r);
     uint64_t now = clock_ms(r->c.as.wall);
     *out = (waiting_view){ .round = m.round,
                            .rounds = t->rounds,
@@ -634,6 +663,8 @@ rounds_hold rounds_held(rounds *r)
 {
     rounds_hold h = { .commanded = as_rounds_commanded(r->driver) };
     pthread_mutex_lock(r->lock);
+    if (!rounds_leads(r))
+        h.commanded = r->commanded;
     const agg *a = as_rounds_agg(r->driver);
     const agg_memory m = agg_remember(a);
     h.paused = agg_is_paused(a, &h.by_csp);
@@ -646,11 +677,26 @@ rounds_hold rounds_held(rounds *r)
 
 void rounds_command(rounds *r, const as_command *c)
 {
-    as_rounds_command(r->driver, c);
+    if (rounds_leads(r))
+        as_rounds_command(r->driver, c);
+    else
+        rounds_command_away(r, c);
+}
+
+bool rounds_leads(const rounds *r)
+{
+    return !r->share || share_leads(r->share);
+}
+
+const char *rounds_bodies(const rounds *r)
+{
+    return r->share ? share_bodies(r->share) : NULL;
 }
 
 bool rounds_linked(rounds *r)
 {
+    if (!rounds_leads(r)) /* the leader has the link */
+        return share_led(r->share);
     pthread_mutex_lock(r->lock);
     bool linked = agg_is_linked(as_rounds_agg(r->driver));
     pthread_mutex_unlock(r->lock);

@@ -26,6 +26,8 @@ typedef struct rounds rounds;
 typedef struct rounds_config {
     as_rounds_config as; /* for the driver; rounds_new sets its ctx, ports and callbacks */
     journal *journal;    /* the journal under as.store */
+    journal *own;        /* several processes (share.h): this one's own connection; NULL: alone */
+    uint64_t lease_ms;   /* several processes */
     releases *releases;
     audit_log *audit; /* NULL: none */
     csp_dial dial;
@@ -105,6 +107,10 @@ typedef struct rounds_hold {
 rounds_hold rounds_held(rounds *r);
 /* Passes an order of AS's operator to the driver. */
 void rounds_command(rounds *r, const as_command *c);
+/* True if this process runs the rounds: it is alone, or leads (share.h). */
+bool rounds_leads(const rounds *r);
+/* The folder of this process's bodies in a round; NULL: it is alone. */
+const char *rounds_bodies(const rounds *r);
 /* Describes the open round; false if no round is open. */
 bool rounds_waiting(rounds *r, waiting_view *out);
 /* The lengths of AS's queues. */

@@ -17,7 +17,12 @@ struct csp_request { /* under the lock */
     enrol_proof proof;
     sefl_status st;
     uint8_t sig[SIGN_BYTES];
+    uint64_t id;   /* several processes: the number of the request in the store; 0: none */
+    bool of_other; /* another process waits for the answer */
 };
+
+/* What another process asks the leader for (share.h). */
+enum { ASK_ENROL = 1, ASK_VOUCH = 2, ASK_COMMAND = 3 };
 
 static void free_request(csp_request *e)
 {
@@ -43,7 +48,7 @@ rounds_queues rounds_queues_of(rounds *r)
 static void queue(rounds *r, csp_request *e)
 {
     pthread_mutex_lock(r->lock);
-    csp_request **at = &r->requests;
+    csp_request **at = e->id > 0 && !e->of_other ? &r->away : &r->requests;
     while (*at)
         at = &(*at)->next;
     *at = e;
@@ -51,16 +56,30 @@ static void queue(rounds *r, csp_request *e)
     pthread_mutex_unlock(r->lock);
 }
 
+/* Several processes: if another one leads, asks it. */
+static sefl_status ask_leader(rounds *r, csp_request *e, unsigned kind, sefl_span bytes)
+{
+    return rounds_leads(r) ? SEFL_OK : share_ask(r->share, kind, bytes, &e->id);
+}
+
 sefl_status rounds_enrol(rounds *r, csp_request **out, const enrol_claim *c, const enrol_proof *p)
 {
-    csp_request *e;
+    sefl_status st = SEFL_OK;
+    csp_request *e = NULL;
+    sefl_buf question = { 0 };
     *out = NULL;
-    SEFL_PASS(sefl_new(&e, 1, sizeof *e));
+    SEFL_TRY(sefl_new(&e, 1, sizeof *e));
     e->claim = *c;
     e->proof = *p;
+    SEFL_TRY(enrol_question_write(&question, c, p));
+    SEFL_TRY(ask_leader(r, e, ASK_ENROL, buf_span(&question)));
     queue(r, e);
-    *out = e;
-    return SEFL_OK;
+    *out = e, e = NULL;
+done:
+    if (e)
+        free_request(e);
+    buf_clear(&question);
+    return st;
 }
 
 sefl_status rounds_vouch(rounds *r, csp_request **out, sefl_span bytes)
@@ -73,6 +92,7 @@ sefl_status rounds_vouch(rounds *r, csp_request **out, sefl_span bytes)
     SEFL_TRY(upload_key_fits(r->c.journal, v.client, v.serial, v.key));
     SEFL_TRY(sefl_new(&e, 1, sizeof *e));
     SEFL_TRY(wr_raw(&e->voucher, bytes.p, bytes.n));
+    SEFL_TRY(ask_leader(r, e, ASK_VOUCH, bytes));
     queue(r, e);
     *out = e, e = NULL;
 done:
@@ -99,11 +119,12 @@ void rounds_request_end(rounds *r, csp_request *e)
     if (!e)
         return;
     pthread_mutex_lock(r->lock);
-    for (csp_request **at = &r->requests; *at; at = &(*at)->next)
-        if (*at == e) {
-            *at = e->next;
-            break;
-        }
+    for (int away = 0; away < 2; away++)
+        for (csp_request **at = away ? &r->away : &r->requests; *at; at = &(*at)->next)
+            if (*at == e) {
+                *at = e->next;
+                break;
+            }
     bool asked = e->state == ASKED;
     e->left = true; /* the thread that asks CSP frees it */
     pthread_mutex_unlock(r->lock);
@@ -155,8 +176,10 @@ void rounds_run_requests(void *ctx, as_link *link)
             if (as_link_dead(link))
                 st = SEFL_EIO;
         }
+        if (e->of_other)
+            share_answer(r->share, e->id, st, span_of(sig, sizeof sig));
         pthread_mutex_lock(r->lock);
-        bool left = e->left;
+        bool left = e->left || e->of_other;
         e->state = ANSWERED;
         e->st = st;
         memcpy(e->sig, sig, sizeof sig);
@@ -166,4 +189,94 @@ void rounds_run_requests(void *ctx, as_link *link)
         else if (r->c.answered)
             r->c.answered(r->c.ctx);
     }
+}
+
+/* ---- several processes ----------------------------------------------------------------------- */
+
+static sefl_status read_request(csp_request *e, unsigned kind, sefl_span bytes)
+{
+    if (kind == ASK_ENROL)
+        return enrol_question_read(&e->claim, &e->proof, bytes);
+    return wr_raw(&e->voucher, bytes.p, bytes.n);
+}
+
+/* An order of another process's operator: event u8, now u8. */
+static sefl_status command_from(rounds *r, uint64_t id, sefl_span bytes)
+{
+    rd in = rd_over(bytes);
+    uint8_t event, now;
+    SEFL_PASS(rd_u8(&in, &event));
+    SEFL_PASS(rd_u8(&in, &now));
+    SEFL_PASS(rd_end(&in));
+    SEFL_NEED(event == AGG_PAUSE || event == AGG_RESUME || event == AGG_STOP, SEFL_EPROTO,
+              "store: order %u", event);
+    as_rounds_command(r->driver,
+                      &(as_command){ .id = id, .event = (agg_event_kind)event, .now = now != 0 });
+    return SEFL_OK;
+}
+
+void rounds_request_from(rounds *r, uint64_t id, unsigned kind, sefl_span bytes)
+{
+    csp_request *e = NULL;
+    sefl_status st = SEFL_EPROTO;
+    if (kind == ASK_COMMAND) {
+        st = command_from(r, id, bytes);
+        share_answer(r->share, id, st, (sefl_span){ 0 });
+        return;
+    }
+    if (kind == ASK_ENROL || kind == ASK_VOUCH)
+        st = sefl_new(&e, 1, sizeof *e);
+    if (st == SEFL_OK)
+        st = read_request(e, kind, bytes);
+    if (st != SEFL_OK) {
+        share_answer(r->share, id, SEFL_EIO, (sefl_span){ 0 });
+        if (e)
+            free_request(e);
+        return;
+    }
+    e->id = id;
+    e->of_other = true;
+    queue(r, e);
+}
+
+void rounds_request_look(rounds *r)
+{
+    uint64_t ids[16];
+    size_t n = 0;
+    pthread_mutex_lock(r->lock);
+    for (const csp_request *e = r->away; e && n < sizeof ids / sizeof *ids; e = e->next)
+        if (e->state == WAITING)
+            ids[n++] = e->id;
+    pthread_mutex_unlock(r->lock);
+    for (size_t i = 0; i < n; i++) {
+        sefl_buf answer = { 0 };
+        sefl_status st;
+        if (share_answered(r->share, ids[i], &st, &answer)) {
+            pthread_mutex_lock(r->lock);
+            for (csp_request *e = r->away; e; e = e->next)
+                if (e->id == ids[i]) {
+                    e->state = ANSWERED;
+                    e->st = st == SEFL_OK && answer.n != SIGN_BYTES ? SEFL_EIO : st;
+                    if (answer.n == SIGN_BYTES)
+                        memcpy(e->sig, answer.p, SIGN_BYTES);
+                }
+            pthread_mutex_unlock(r->lock);
+            if (r->c.answered)
+                r->c.answered(r->c.ctx);
+        }
+        buf_clear(&answer);
+    }
+}
+
+void rounds_command_away(rounds *r, const as_command *c)
+{
+    const uint8_t bytes[2] = { (uint8_t)c->event, c->now };
+    uint64_t id;
+    if (share_ask(r->share, ASK_COMMAND, span_of(bytes, sizeof bytes), &id) != SEFL_OK) {
+        log_error(r->c.as.log, "the operator's order is lost", lf_str("why", sefl_last_error()));
+        return;
+    }
+    pthread_mutex_lock(r->lock);
+    r->commanded = c->id;
+    pthread_mutex_unlock(r->lock);
 }

@@ -3,6 +3,7 @@
 #include "roles/health.h"
 #include "roles/server.h"
 #include "roles/server_settings.h"
+#include "store/journal/journal.h"
 
 #define TO(member) SETTING_TO(aggregator_settings, member)
 
@@ -27,6 +28,16 @@ const setting_def aggregator_schema[] = {
       .help = "the public validation text; empty if the task names none" },
     { "state", SETTING_PATH, NULL, TO(state), .example = "state", .arg = "FOLDER", .created = true,
       .help = "folder for the journal and the uploads" },
+    { "store", SETTING_TEXT, "", TO(store), .arg = "URL",
+      .help =
+          "postgresql://USER@HOST/DATABASE: several aggregators share this database and are one "
+          "server (docs/SCALING.md); if empty, the journal is in `state`" },
+    { "shared", SETTING_PATH, "", TO(shared), .arg = "FOLDER", .created = true,
+      .help = "with `store`: folder for uploads that every aggregator sees; set `models`, `ledger` "
+              "and `ca` to places that every aggregator sees, too" },
+    { "lease", SETTING_U64, "10", TO(lease_s), .min = 1, .max = 600,
+      .help = "with `store`: seconds after which the others take over the work of an aggregator "
+              "that does not answer" },
     { "models", SETTING_PATH, NULL, TO(files.models), .example = "models", .arg = "FOLDER",
       .created = true, .help = "folder for released models; with `tasks`, each has its own in it" },
     { "models_keep", SETTING_U64, "20", TO(files.keep), .min = 2, .max = 1u << 30,
@@ -77,6 +88,23 @@ static sefl_status no_files(const settings *s)
     return SEFL_OK;
 }
 
+static sefl_status check_store(const aggregator_settings *c, const settings *s)
+{
+    if (!c->store) {
+        SEFL_NEED(!c->shared, SEFL_EINVAL, "%s: `shared` has no use without `store`",
+                  settings_origin(s, "shared"));
+        return SEFL_OK;
+    }
+    SEFL_PASS(sefl_at(journal_check_store(c->store), "%s", settings_origin(s, "store")));
+    SEFL_NEED(c->shared, SEFL_EINVAL,
+              "%s: `store` needs `shared`, a folder for uploads that every aggregator sees",
+              settings_origin(s, "store"));
+    SEFL_NEED(!c->tasks, SEFL_EINVAL,
+              "%s: aggregators that share a store serve one task: set `task`, not `tasks`",
+              settings_origin(s, "tasks"));
+    return SEFL_OK;
+}
+
 sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s)
 {
     aggregator_settings c = { 0 };
@@ -88,6 +116,7 @@ sefl_status aggregator_settings_make(aggregator_settings *out, const settings *s
     else
         SEFL_NEED(c.files.init, SEFL_EINVAL, "%s: init is not set: `task` needs its initial model",
                   settings_origin(s, "task"));
+    SEFL_PASS(check_store(&c, s));
     SEFL_PASS(health_check(&c.health, s));
     SEFL_PASS(server_check_page(&c.page, &c.page_tls, s));
     if (c.limits.per_issuer == 0)

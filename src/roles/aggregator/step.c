@@ -73,21 +73,21 @@ static sefl_status average_piece(void *ctx, unsigned lane, size_t begin, size_t 
     return SEFL_OK;
 }
 
-sefl_status step_average(double *out, const task *t, const int64_t *w, uint32_t clients,
-                         pool *workers)
+sefl_status step_average(double *out, const task *t, uint64_t clip, const int64_t *w,
+                         uint32_t clients, pool *workers)
 {
     const size_t n = task_trained(t);
     double divisor = 0;
     if (t->weights == TASK_CAPPED) {
-        pack_nano clip;
-        SEFL_PASS(pack_decimal(&clip, t->clip));
-        divisor = dp_weight_total(task_value(t, w[n]), (double)clip / (double)PACK_ONE, 1);
+        pack_nano full;
+        SEFL_PASS(pack_decimal(&full, t->clip));
+        divisor = dp_weight_total(task_value(t, w[n]), (double)full / (double)PACK_ONE, 1);
     } else {
         divisor = task_divisor(t, clients);
     }
     SEFL_NEED(isfinite(divisor) && divisor > 0, SEFL_ERANGE,
               "the sum of the round cannot be divided by %g", divisor);
-    averaging a = { .out = out, .divisor = divisor, .t = t, .w = w };
+    averaging a = { .out = out, .divisor = divisor * task_clip_scale(t, clip), .t = t, .w = w };
     return pool_run(workers, n, PIECE, average_piece, &a, NULL);
 }
 

@@ -1,6 +1,6 @@
 /* step: computes the next model from the integers that a round released.
  *
- *     SEFL_TRY(step_average(avg, &task, w, clients, pool));      // task_trained real numbers
+ *     SEFL_TRY(step_average(avg, &task, clip, w, clients, pool));      // task_trained real numbers
  *     SEFL_TRY(step_read(&s, path, &task, round - 1));            // the optimiser's state
  *     SEFL_TRY(step_apply(&s, &task, theta, avg, pool));
  *     SEFL_TRY(step_write(&s, path2));
@@ -43,8 +43,8 @@ void step_clear(step_state *s);
 
 /* Writes task_trained(t) averages to out. SEFL_ERANGE if one would not be finite. The pool may be
  * NULL. */
-sefl_status step_average(double *out, const task *t, const int64_t *w, uint32_t clients,
-                         pool *workers) SEFL_MUST_CHECK;
+sefl_status step_average(double *out, const task *t, uint64_t clip, const int64_t *w,
+                         uint32_t clients, pool *workers) SEFL_MUST_CHECK;
 
 /* Makes one step with these averages; the caller sets s->round. SEFL_ERANGE if a value is no longer
  * finite; theta and s are then unusable. */

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/hex.h"
 #include "base/json.h"
+#include "base/sha256.h"
 #include "protocol/task.h"
 #include "roles/audit/audit_read.h"
 #include "sefl/sefl.h"
@@ -16,6 +17,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -30,11 +32,30 @@ enum {
     SEEN_PLACES = 1 << 16,
     POINT_BYTES = 8 + SHA256_BYTES + 8 /* what the journal keeps: n, hash, where its line ends */
 };
-static const char point_name[] = "audit checkpoint"; /* the fact in the journal */
+/* The fact in the journal. Processes that share the journal have a log each, in their own folder:
+ * the name of the machine and of the folder tell their facts apart. */
+enum { POINT_NAME = 64 };
+
+static void name_point(char out[POINT_NAME], const audit_log_config *c)
+{
+    char host[256] = "", hex[HEX_CHARS(16)];
+    uint8_t hash[SHA256_BYTES];
+    sha256 h;
+    snprintf(out, POINT_NAME, "audit checkpoint");
+    if (!c->journal || !journal_is_shared(c->journal))
+        return;
+    if (gethostname(host, sizeof host - 1) != 0)
+        host[0] = 0;
+    sha256_init(&h);
+    sha256_add(&h, span_of(host, sizeof host));
+    sha256_add(&h, span_of_str(c->folder));
+    sha256_end(&h, hash);
+    snprintf(out, POINT_NAME, "audit checkpoint %s", hex_write(hex, hash, 16));
+}
 
 struct audit_log {
     audit_log_config c;
-    char path[PATH_MAX], head[PATH_MAX];
+    char path[PATH_MAX], head[PATH_MAX], point[POINT_NAME];
     atomic_bool told;     /* a failure was logged */
     pthread_mutex_t lock; /* guards the rest */
     int fd;
@@ -46,9 +67,10 @@ struct audit_log {
     sefl_buf lines;
     uint64_t second, refused; /* entries about refusals in this second */
     /* since the last checkpoint: */
-    uint64_t more;            /* refusals without an entry */
-    uint64_t *seen;           /* hash set of the refusals with one; 0 is an empty place */
-    size_t n_seen, n_strange; /* n_strange: of no client */
+    uint64_t more;  /* refusals without an entry */
+    uint64_t *seen; /* hash set of the refusals with one; 0 is an empty place */
+    size_t n_seen;
+    size_t n_strange[X509_VERDICTS]; /* of no client; from 1 on: certificates, by verdict */
 };
 
 /* ---- entries --------------------------------------------------------------------------------- */
@@ -124,7 +146,8 @@ static void add_more(audit_log *a)
         add(a, "more_refused", LOG_FIELDS(lf_u64("count", a->more)));
     if (a->n_seen > 0)
         memset(a->seen, 0, SEEN_PLACES * sizeof *a->seen);
-    a->more = a->n_seen = a->n_strange = 0;
+    a->more = a->n_seen = 0;
+    memset(a->n_strange, 0, sizeof a->n_strange);
 }
 
 /* With the lock: finds the place of these fields in the set. NULL: they have an entry already, or
@@ -150,22 +173,23 @@ static uint64_t *place_of(audit_log *a, const log_field *fields, uint64_t *mark)
     return a->seen[at] == 0 ? &a->seen[at] : NULL;
 }
 
-/* With the lock: true if this refusal gets an entry. */
-static bool may_tell(audit_log *a, const log_field *fields)
+/* With the lock: true if this refusal gets an entry. code: of a certificate, otherwise X509_OK. */
+static bool may_tell(audit_log *a, const log_field *fields, x509_verdict_code code)
 {
     const uint64_t now = clock_ms(a->c.clock) / 1000;
+    const size_t most = code == X509_OK ? AUDIT_REFUSED_STRANGE : AUDIT_REFUSED_CERTS;
     uint64_t mark, *place;
     bool client = false;
     for (const log_field *f = fields; f->key; f++)
         client = client || strcmp(f->key, "client") == 0;
     if (now != a->second)
         a->second = now, a->refused = 0;
-    if (a->refused >= AUDIT_REFUSED_PER_S || (!client && a->n_strange >= AUDIT_REFUSED_STRANGE) ||
+    if (a->refused >= AUDIT_REFUSED_PER_S || (!client && a->n_strange[code] >= most) ||
         !(place = place_of(a, fields, &mark)))
         return false;
     *place = mark;
     a->n_seen++;
-    a->n_strange += !client;
+    a->n_strange[code] += !client;
     a->refused++;
     return true;
 }
@@ -179,16 +203,35 @@ void audit_log_add(audit_log *a, const char *kind, const log_field *fields)
     pthread_mutex_unlock(&a->lock);
 }
 
-void audit_log_refused(audit_log *a, const log_field *fields)
+static void refused(audit_log *a, const log_field *fields, x509_verdict_code code)
 {
     if (!a)
         return;
     pthread_mutex_lock(&a->lock);
-    if (may_tell(a, fields))
+    if (may_tell(a, fields, code))
         add(a, "refused", fields);
     else
         a->more++;
     pthread_mutex_unlock(&a->lock);
+}
+
+void audit_log_refused(audit_log *a, const log_field *fields)
+{
+    refused(a, fields, X509_OK);
+}
+
+/* The member "client" is for a key of the trust list: others make new keys at will. */
+void audit_peer_refused(audit_log *a, const char *by, const x509_peer *p)
+{
+    char reason[48];
+    snprintf(reason, sizeof reason, "certificate.%s", x509_verdict_text(p->code));
+    for (char *c = reason; *c; c++)
+        if (*c == ' ')
+            *c = '_'; /* as in counters.json */
+    refused(a,
+            LOG_FIELDS(lf_str("by", by), lf_key(p->listed ? "client" : "key", p->fingerprint),
+                       lf_str("name", p->name), lf_str("reason", reason)),
+            p->code);
 }
 
 /* With the lock. */
@@ -277,7 +320,7 @@ sefl_status audit_log_sign(audit_log *a)
     sefl_status st = sign(a, point, &made);
     pthread_mutex_unlock(&a->lock);
     if (st == SEFL_OK && made && a->c.journal)
-        st = journal_lasting_put(a->c.journal, point_name, span_of(point, sizeof point));
+        st = journal_lasting_put(a->c.journal, a->point, span_of(point, sizeof point));
     return st;
 }
 
@@ -384,7 +427,7 @@ static sefl_status check_journal(audit_log *a)
     const bool empty = a->n == 0 && !file_exists(a->head);
     if (!a->c.journal)
         goto done;
-    st = journal_lasting_get(a->c.journal, point_name, &b);
+    st = journal_lasting_get(a->c.journal, a->point, &b);
     if (st == SEFL_ENOTFOUND) { /* the first checkpoint precedes the first round */
         st = journal_round_last(a->c.journal, &last);
         const bool rounds = st == SEFL_OK;
@@ -415,6 +458,7 @@ sefl_status audit_log_open(audit_log **out, const audit_log_config *c)
     SEFL_MAKE(audit_log, a, out);
     a->c = *c;
     a->fd = -1;
+    name_point(a->point, c);
     pthread_mutex_init(&a->lock, NULL);
     SEFL_TRY(file_path(a->path, "%s/" AUDIT_LOG_NAME, c->folder));
     SEFL_TRY(file_path(a->head, "%s/" AUDIT_HEAD_NAME, c->folder));

@@ -19,9 +19,10 @@
  * An entry contains numbers, names and public hashes, never a secret and nothing about the content
  * of an update. docs/PROTOCOL.md, "The audit log", lists the kinds. Refusals are limited, so that
  * nobody can fill the disk or crowd out others: between two checkpoints equal refusals (the same
- * client, reason and round) get one entry, those of no client AUDIT_REFUSED_STRANGE entries, and
- * all together at most AUDIT_REFUSED_PER_S a second. The entry more_refused counts the rest before
- * the next checkpoint.
+ * client, reason and round) get one entry, those of no client AUDIT_REFUSED_STRANGE entries,
+ * certificates that are not on the list AUDIT_REFUSED_CERTS entries for each reason, and all
+ * together at most AUDIT_REFUSED_PER_S a second. The entry more_refused counts the rest before the
+ * next checkpoint.
  *
  * Durability. audit_add only appends to memory. The stores of both servers (audit_stores.h) sync
  * the log before they make the next fact durable, and the roles sync it once a second. Each step of
@@ -37,12 +38,18 @@
 
 #include "base/log.h"
 #include "crypto/sign.h"
+#include "net/x509.h"
 #include "store/journal/journal.h"
 
 #define AUDIT_LOG_NAME  "audit.jsonl"
 #define AUDIT_HEAD_NAME "audit.head"
 
-enum { AUDIT_REFUSED_PER_S = 20, AUDIT_REFUSED_STRANGE = 16, AUDIT_SIGNED_BYTES = 40 };
+enum {
+    AUDIT_REFUSED_PER_S = 20,
+    AUDIT_REFUSED_STRANGE = 16,
+    AUDIT_REFUSED_CERTS = 4,
+    AUDIT_SIGNED_BYTES = 40
+};
 
 typedef struct audit_log audit_log;
 
@@ -65,6 +72,8 @@ void audit_log_add(audit_log *a, const char *kind, const log_field *fields);
 /* Adds an entry of the kind "refused", within the limits. */
 void audit_log_refused(audit_log *a, const log_field *fields);
 #define audit_refused(a, ...) audit_log_refused((a), LOG_FIELDS(__VA_ARGS__))
+/* The same for a peer whose certificate was refused; by: the role that refused it. */
+void audit_peer_refused(audit_log *a, const char *by, const x509_peer *p);
 
 /* On SEFL_OK all entries are durable. SEFL_ESTATE: another program has changed the file. SEFL_OK if
  * a is NULL. */

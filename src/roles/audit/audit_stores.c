@@ -158,6 +158,12 @@ static sefl_status as_wipe(void *ctx, uint64_t round)
     return d->inner.wipe(d->inner.ctx, round);
 }
 
+static sefl_status as_history_keep(void *ctx, uint64_t from, uint64_t to)
+{
+    const audit_as *d = ctx;
+    return d->inner.history_keep(d->inner.ctx, from, to);
+}
+
 as_store audit_as_store(audit_as *d)
 {
     return (as_store){ .ctx = d,
@@ -167,7 +173,8 @@ as_store audit_as_store(audit_as *d)
                        .row_put = as_row_put,
                        .row_get = as_row_get,
                        .step = as_step,
-                       .wipe = as_wipe };
+                       .wipe = as_wipe,
+                       .history_keep = as_history_keep };
 }
 
 /* ---- CSP ------------------------------------------------------------------------------------- */
@@ -191,6 +198,12 @@ static sefl_status csp_wipe(void *ctx, csp_record what, uint64_t round)
 {
     const audit_csp *d = ctx;
     return d->inner.wipe(d->inner.ctx, what, round);
+}
+
+static sefl_status csp_history_keep(void *ctx, uint64_t from, uint64_t to)
+{
+    const audit_csp *d = ctx;
+    return d->inner.history_keep(d->inner.ctx, from, to);
 }
 
 /* A row makes the records before it count; the entry has what they contain. */
@@ -269,10 +282,10 @@ static sefl_status csp_set_kept(void *ctx, uint64_t round, round_entry *out, uin
     return d->inner.set_kept(d->inner.ctx, round, out, n);
 }
 
-static sefl_status csp_taken(void *ctx, const uint8_t client[32], uint64_t *rounds)
+static sefl_status csp_taken(void *ctx, const uint8_t client[32], uint64_t *rounds, uint64_t *last)
 {
     const audit_csp *d = ctx;
-    return d->inner.taken(d->inner.ctx, client, rounds);
+    return d->inner.taken(d->inner.ctx, client, rounds, last);
 }
 
 static sefl_status csp_voucher_get(void *ctx, const uint8_t client[32], uint64_t *serial,
@@ -340,6 +353,7 @@ csp_store audit_csp_store(audit_csp *d)
                         .put = csp_put,
                         .get = csp_get,
                         .wipe = csp_wipe,
+                        .history_keep = csp_history_keep,
                         .row_put = csp_row_put,
                         .row_get = csp_row_get,
                         .highest = csp_highest_of,

@@ -37,6 +37,7 @@ void verify_free(verify *v)
     for (size_t i = 0; i < 2; i++) {
         sefl_free(v->logs[i].rounds);
         sefl_free(v->logs[i].served);
+        sefl_free(v->logs[i].audits);
     }
     for (size_t i = 0; i < v->n_files; i++)
         sefl_free(v->receipt_files[i]);
@@ -309,7 +310,8 @@ static void find_receipts(verify *v)
             continue;
         const uint64_t last = verify_last_round(l, r->task);
         const verify_round *at = verify_find_round(l, r->task, r->round, NULL);
-        if (r->round == last + 1 || (r->round == last && at && at->closed == 0 && at->ended == 0)) {
+        if (r->round == last + 1 || (r->round > last && verify_grew(l)) ||
+            (r->round == last && at && at->closed == 0 && at->ended == 0)) {
             verify_say(v, VERIFY_NOTE, v->receipt_files[r->file],
                        "receipt %" PRIu64 ": %s does not show the close of round %" PRIu64 " yet",
                        r->number, l->path, r->round);
@@ -343,6 +345,7 @@ static void no_log(verify *v, const verify_log *l, const char *ledger_path)
 sefl_status verify_server(verify *v, const verify_files *f)
 {
     verify_log *l = &v->logs[f->role];
+    char audits[PATH_MAX];
     const size_t first = v->n_tasks;
     v->told = 0;
     SEFL_NEED(!l->there, SEFL_EINVAL, "two folders of the same role: pass one of each");
@@ -356,6 +359,9 @@ sefl_status verify_server(verify *v, const verify_files *f)
     SEFL_PASS(verify_read_log(v, l));
     if (f->ledger)
         SEFL_PASS(verify_ledger(v, l, f->ledger));
+    SEFL_PASS(file_path(audits, "%s/audits", f->state));
+    if (f->role == VERIFY_AGGREGATOR)
+        SEFL_PASS(verify_audits(v, l, audits));
     for (size_t i = first; i < v->n_tasks; i++)
         if (v->tasks[i].role == f->role && v->tasks[i].models[0])
             SEFL_PASS(verify_models(v, l, &v->tasks[i]));

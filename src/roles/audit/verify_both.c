@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- the ledger ------------------------------------------------------------------------------ */
 
@@ -29,6 +30,12 @@ bool verify_serves(const verify *v, const verify_log *l, const uint8_t id[TASK_I
         if (memcmp(l->served[i].id, id, TASK_ID) == 0)
             return true;
     return verify_find_task(v, id, l->role) != NULL;
+}
+
+bool verify_grew(const verify_log *l)
+{
+    struct stat sb;
+    return stat(l->path, &sb) == 0 && (uint64_t)sb.st_size > l->size;
 }
 
 /* Each charge in the log must be a record of the ledger. */
@@ -74,7 +81,8 @@ static void charges_of_ledger(verify *v, const verify_log *l, const ledger *b, c
             const verify_round *r = verify_find_round(l, t->task, round, NULL);
             if (r && r->charged > 0)
                 continue;
-            const bool open = r && round == last && r->ended == 0;
+            const bool open =
+                (r && round == last && r->ended == 0) || (round > last && verify_grew(l));
             verify_say(v, open ? VERIFY_NOTE : VERIFY_WRONG, path,
                        open ? "round %" PRIu64 " is charged; the entry in the log follows"
                             : "round %" PRIu64 " is charged, and the log has no entry about it",
@@ -146,7 +154,7 @@ static void find_missing(verify *v, const verify_log *of, const verify_log *in)
         const verify_round *other = verify_find_round(in, r->task, r->round, &hint);
         if (r->revealed == 0 || (other && (other->revealed > 0 || other->ended > 0)))
             continue;
-        if (i + 1 == of->n)
+        if (i + 1 == of->n || (r->round > verify_last_round(in, r->task) && verify_grew(in)))
             verify_say(v, VERIFY_NOTE, in->path,
                        "round %" PRIu64 " is not revealed yet; it is in the other server's log",
                        r->round);

@@ -40,6 +40,14 @@ typedef struct verify_served {
     uint8_t id[TASK_ID];
 } verify_served;
 
+/* An entry "audited": an audit of CSP by AS (mpc/noise/audit.h). */
+typedef struct verify_audit {
+    uint64_t line;
+    uint8_t session[SHA256_BYTES];
+    uint8_t record[SHA256_BYTES]; /* hash of the file; unless is_unanswered */
+    bool is_unanswered, is_honest, found;
+} verify_audit;
+
 typedef struct verify_log {
     verify_role role;
     char path[PATH_MAX], head[PATH_MAX];
@@ -48,6 +56,9 @@ typedef struct verify_log {
     size_t n, room;
     verify_served *served; /* the tasks of the entries "started" */
     size_t n_served, room_served;
+    verify_audit *audits;
+    size_t n_audits, room_audits;
+    uint64_t size;                                         /* of the file, as far as it was read */
     uint64_t lines, checkpoints, uploads, refusals, after; /* after the last checkpoint */
 
     /* while it is read */
@@ -112,11 +123,16 @@ sefl_status verify_read_log(verify *v, verify_log *l) SEFL_MUST_CHECK;
 /* Compares the models of AS with its log (verify_models.c). */
 sefl_status verify_models(verify *v, const verify_log *l, const verify_task *t) SEFL_MUST_CHECK;
 void verify_kept_models(verify *v);
+/* Replays the records of AS's audits in this folder (verify_audits.c). */
+sefl_status verify_audits(verify *v, verify_log *l, const char *folder) SEFL_MUST_CHECK;
 /* True if the log has a round of this task; its last round (0: none). */
 bool verify_has_task(const verify_log *l, const uint8_t id[TASK_ID]);
 uint64_t verify_last_round(const verify_log *l, const uint8_t id[TASK_ID]);
 /* True if the server serves this task: its log or its folder names it. */
 bool verify_serves(const verify *v, const verify_log *l, const uint8_t id[TASK_ID]);
+/* True if the server has continued its log since it was read: what is newer than the log's last
+ * round then proves nothing. */
+bool verify_grew(const verify_log *l);
 /* Compares a ledger with a log; and the logs of both servers (verify_both.c). */
 sefl_status verify_ledger(verify *v, const verify_log *l, const char *path) SEFL_MUST_CHECK;
 void verify_both(verify *v);

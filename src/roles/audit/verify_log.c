@@ -54,6 +54,11 @@ static bool same_hash(const uint8_t a[SHA256_BYTES], const uint8_t b[SHA256_BYTE
     return memcmp(a, b, SHA256_BYTES) == 0;
 }
 
+static bool is_word(sefl_span text, const char *word)
+{
+    return text.n == strlen(word) && memcmp(text.p, word, text.n) == 0;
+}
+
 /* ---- signed bytes in an entry ---------------------------------------------------------------- */
 
 /* Reads an envelope; bytes owns what it points into. */
@@ -376,7 +381,7 @@ static void on_resumed(const reading *x)
     sefl_span state = { 0 };
     (void)audit_text(x->e, "state", &state);
     x->r->ended = x->l->line;
-    x->r->skipped = state.n == 7 && memcmp(state.p, "skipped", 7) == 0;
+    x->r->skipped = is_word(state, "skipped");
 }
 
 static void on_checkpoint(const reading *x)
@@ -399,7 +404,34 @@ static void on_checkpoint(const reading *x)
 
 static void on_refused(const reading *x)
 {
+    static const char certificate[] = "certificate.";
+    sefl_span by, reason, who; /* without a certificate there is no key: who is empty */
     x->l->refusals++;
+    if (!audit_text(x->e, "by", &by) || !audit_text(x->e, "reason", &reason))
+        wrong(x, "it does not say who refused, or why");
+    else if (reason.n > sizeof certificate - 1 &&
+             memcmp(reason.p, certificate, sizeof certificate - 1) == 0 &&
+             !audit_text(x->e, "key", &who) && !audit_text(x->e, "client", &who))
+        wrong(x, "it names no key");
+}
+
+/* AS audited a noise session; verify_audits compares the record. */
+static void on_audited(const reading *x)
+{
+    verify_log *l = x->l;
+    verify_audit a = { .line = l->line };
+    sefl_span outcome = { 0 };
+    (void)audit_text(x->e, "outcome", &outcome);
+    a.is_unanswered = is_word(outcome, "unanswered");
+    a.is_honest = is_word(outcome, "honest");
+    if (!audit_hash(x->e, "session", a.session) ||
+        (!a.is_unanswered && !audit_hash(x->e, "record", a.record)) ||
+        (!a.is_unanswered && !a.is_honest && !is_word(outcome, "caught")))
+        wrong(x, "it lacks the session, the outcome or the hash of the record");
+    else if (sefl_room(&l->audits, &l->room_audits, l->n_audits + 1, sizeof a) != SEFL_OK)
+        verify_failed(x->v, l->path);
+    else
+        l->audits[l->n_audits++] = a;
 }
 
 enum { AS = 1, CSP = 2, BOTH = 3 };
@@ -425,6 +457,7 @@ static const struct kind {
     { "resumed", CSP, true, on_resumed },
     { "checkpoint", BOTH, false, on_checkpoint },
     { "refused", BOTH, false, on_refused },
+    { "audited", AS, false, on_audited },
     { "log_lost", BOTH, false, on_lost },
 };
 
@@ -557,6 +590,7 @@ sefl_status verify_read_log(verify *v, verify_log *l)
                        SEFL_ECANCELLED, "stopped");
     }
     l->lines = l->line;
+    l->size = audit_reader_size(r);
     if (!l->broken)
         sum_up(v, l, head_n, audit_reader_rest(r));
     if (v->wrong == before)

@@ -19,6 +19,7 @@ typedef struct replay {
     const verify_task *t;
     char folder[64], scratch[PATH_MAX]; /* a private folder for the computed model */
     float *theta;                       /* the model of round `at` */
+    uint64_t clip;                      /* its clip */
     step_state s;
     uint64_t at;
     bool ready; /* theta and s are valid */
@@ -69,7 +70,7 @@ static sefl_status load_start(replay *p, const verify_round *r)
             verify_say(p->v, VERIFY_WRONG, path, "it is not the initial model of the task");
         goto done;
     }
-    SEFL_TRY(task_model_read(&p->theta, t, path));
+    SEFL_TRY(task_model_read_clip(&p->theta, &p->clip, t, path));
     if (r->from == 0 || t->server == TASK_AVERAGE) {
         SEFL_TRY(step_new(&p->s, t));
     } else {
@@ -92,10 +93,11 @@ static sefl_status make_step(replay *p, const verify_round *r, const char *integ
     uint32_t clients;
     uint8_t hash[SHA256_BYTES];
     SEFL_PASS(integers_read(integers, t, r->round, &clients, p->w));
-    SEFL_PASS(step_average(p->average, t, p->w, clients, NULL));
+    SEFL_PASS(step_average(p->average, t, p->clip, p->w, clients, NULL));
     SEFL_PASS(step_apply(&p->s, t, p->theta, p->average, NULL));
+    p->clip = task_next_clip(t, p->clip, p->w, clients);
     p->s.round = p->at = r->round;
-    SEFL_PASS(task_model_write(p->scratch, t, p->theta, hash));
+    SEFL_PASS(task_model_write(p->scratch, t, p->theta, p->clip, hash));
     SEFL_PASS(file_sha256(hash, NULL, p->scratch));
     if (memcmp(hash, r->made, sizeof hash) == 0) {
         p->follow++;
@@ -154,7 +156,8 @@ static void find_strangers(replay *p)
         const verify_round *r = verify_find_round(p->l, p->t->t.id, round, NULL);
         if ((r && r->released > 0) || file_path(path, "%s/%s", p->t->models, e->d_name) != SEFL_OK)
             continue;
-        const bool newer = round == last || round == last + 1;
+        const bool newer =
+            round == last || round == last + 1 || (round > last && verify_grew(p->l));
         verify_say(p->v, newer ? VERIFY_NOTE : VERIFY_WRONG, path,
                    newer ? "it is newer than the log" : "the log has no release of round %" PRIu64,
                    round);
@@ -178,19 +181,11 @@ static const verify_round *release_before(const verify_log *l, const uint8_t *id
 static sefl_status find_deleted(const replay *p)
 {
     char path[PATH_MAX];
-    uint64_t newest = 0, round, nth = 0;
-    release_file what;
-    DIR *d = opendir(p->t->models);
-    for (struct dirent *e; d && (e = readdir(d)) != NULL;)
-        if (release_file_round(e->d_name, &round, &what) && round > newest)
-            newest = round;
-    if (d)
-        closedir(d);
-    const verify_round *r = release_before(p->l, p->t->t.id, TASK_ID, UINT64_MAX);
-    if (!r || newest > r->round) /* the server has gone on meanwhile */
+    uint64_t nth = 0;
+    if (verify_grew(p->l)) /* the server may have deleted more meanwhile */
         return SEFL_OK;
     for (size_t i = p->l->n; i-- > 0;) {
-        r = &p->l->rounds[i];
+        const verify_round *r = &p->l->rounds[i];
         if (r->released == 0 || memcmp(r->task, p->t->t.id, TASK_ID) != 0)
             continue;
         const bool kept = nth < p->t->keep || (p->t->every > 0 && r->round % p->t->every == 0);
@@ -243,8 +238,12 @@ sefl_status verify_models(verify *v, const verify_log *l, const verify_task *t)
             continue;
         made++;
         if (check_round(&p, r) != SEFL_OK) {
-            verify_failed(v, t->models);
             p.ready = false;
+            if (verify_grew(l)) /* it may have deleted the file meanwhile */
+                verify_say(v, VERIFY_NOTE, t->models, "round %" PRIu64 ": %s", r->round,
+                           sefl_last_error());
+            else
+                verify_failed(v, t->models);
         }
         SEFL_CHECK(progress_report(v->c.progress, i + 1, l->n), SEFL_ECANCELLED, "stopped");
     }
@@ -287,7 +286,7 @@ static void check_kept(verify *v, const char *path, const uint8_t id[8], uint64_
     const verify_log *l = &v->logs[VERIFY_AGGREGATOR];
     const verify_round *r = release_before(l, id, 8, round);
     uint8_t hash[SHA256_BYTES];
-    if (!r) {
+    if (!r || (round > verify_last_round(l, r->task) && verify_grew(l))) {
         verify_say(v, VERIFY_NOTE, path, "%s has no release of its task up to round %" PRIu64,
                    l->path, round);
         return;

@@ -347,8 +347,19 @@ static sefl_status note_budget(sefl_status st, const char *whose)
     return st;
 }
 
+bool client_is_turn(const client *c, uint64_t round)
+{
+    return task_is_turn(&c->t, c->me, round) &&
+           !ledger_has_near(c->book, c->t.id, round, c->t.separation);
+}
+
 sefl_status client_budget(client *c, uint64_t round)
 {
+    SEFL_NEED(
+        !ledger_has_near(c->book, c->t.id, round, c->t.separation), SEFL_ESTATE,
+        "round %" PRIu64 " is less than %" PRIu64 " rounds (rounds.separation) away from a "
+        "round that this client's own ledger has charged: the client does not take part in it",
+        round, c->t.separation);
     if (c->rules.epsilon_total > 0 && c->t.claim)
         SEFL_PASS(note_budget(ledger_allows(c->book, &c->terms, round, c->rules.epsilon_total),
                               "policy: epsilon_total: this client's own ledger"));

@@ -102,6 +102,9 @@ uint64_t client_model_max(const client *c);
 /* SEFL_EBUDGET if this round would exceed a budget; the message begins "policy: epsilon_total: " if
  * the owner set that budget. */
 sefl_status client_budget(client *c, uint64_t round) SEFL_MUST_CHECK;
+/* True if this client may take part in the round by rounds.separation: it is its turn, and its own
+ * ledger has no round that is too near. */
+bool client_is_turn(const client *c, uint64_t round);
 
 /* Executes one order and reports the result to the participant. *new_task: AS has a new task. */
 sefl_status client_obey(client *c, const participant_order *order, bool *new_task) SEFL_MUST_CHECK;

@@ -109,6 +109,8 @@ static sefl_status draw(client *c, uint64_t round, bool *drawn)
         SEFL_PASS(coins_for(&c->coins, &rng, "sampling", round, 0));
         SEFL_PASS(rng_fill(&rng, coin, sizeof coin));
         *drawn = load_u64(coin) < (uint64_t)(c->t.rate * 18446744073709551616.0);
+    } else {
+        *drawn = client_is_turn(c, round);
     }
     if (records) {
         SEFL_PASS(coins_for(&c->coins, &rng, "records", round, 0));
@@ -175,7 +177,8 @@ static sefl_status begin_round(client *c, const round_news *n, bool *drawn, bool
     log_info(c->o.log, "round open", lf_u64("round", n->round), lf_u64("left_ms", n->left_ms),
              client_privacy(c));
     if (!*drawn && c->t.sampling != TASK_HIDDEN) {
-        log_info(c->o.log, "not drawn", lf_u64("round", n->round));
+        log_info(c->o.log, c->t.separation > 1 ? "not this client's turn" : "not drawn",
+                 lf_u64("round", n->round));
         SEFL_PASS(client_store_drop(c->store));
         c->rounds_seen++;
     }

@@ -80,11 +80,13 @@ done:
     return st;
 }
 
-sefl_status client_train_round(int64_t *X, const task *t, uint64_t items, const float *v,
-                               const sefl_rng *coins)
+sefl_status client_train_round(int64_t *X, const task *t, uint64_t clip, uint64_t items,
+                               const float *v, const sefl_rng *coins)
 {
-    dp_weight weight = { .items = items, .items_cap = t->weight_cap };
-    return task_quantise(X, t, v, t->weights == TASK_CAPPED ? &weight : NULL, coins);
+    dp_weight slot = { .items = items, .items_cap = t->weight_cap };
+    if (t->clip_quantile > 0)
+        slot.scale = task_clip_scale(t, clip);
+    return task_quantise(X, t, v, task_slots(t) ? &slot : NULL, coins);
 }
 
 /* ---- unit record ----------------------------------------------------------------------------- */

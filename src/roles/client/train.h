@@ -2,7 +2,7 @@
  * roles/client/update.h then encrypts them into a body; the simulator adds them up.
  *
  *     unit client   SEFL_TRY(client_train_local(&c, v));
- *                   SEFL_TRY(client_train_round(X, t, text->tokens, v, &coins));
+ *                   SEFL_TRY(client_train_round(X, t, clip, text->tokens, v, &coins));
  *     unit record   SEFL_TRY(client_train_records(&c, X, &zeroed, scratch, v, &coins));
  *
  * Records. A record is a document of corpus.h: a JSONL or CSV record, a text under a heading, or a
@@ -48,10 +48,11 @@ sefl_status client_train_local(const client_train *c, float *v) SEFL_MUST_CHECK;
 engine_job client_train_job(const client_train *c);
 
 /* Clips v, task_trained(t) values, and quantises it stochastically to X, t->values integers, with
- * dp_quantise on the task's grid (capped weights: with the slot, for this number of items; no
- * noise: dp_quantise_plain). */
-sefl_status client_train_round(int64_t *X, const task *t, uint64_t items, const float *v,
-                               const sefl_rng *coins) SEFL_MUST_CHECK;
+ * dp_quantise on the task's grid (capped weights: with the slot, for this number of items; a clip
+ * that is found privately: to the round's clip (task_model_read_clip), with the norm bit; no noise:
+ * dp_quantise_plain). */
+sefl_status client_train_round(int64_t *X, const task *t, uint64_t clip, uint64_t items,
+                               const float *v, const sefl_rng *coins) SEFL_MUST_CHECK;
 
 /* Makes one separate step for each record: limits its gradient g_r (train_records: over all of its
  * windows) to gradient_clip; clips v_r = -lr * g_r (lr: task_lr) to the task's clip, quantises it

@@ -32,6 +32,7 @@ typedef struct work {
     const task *t;
     const client_job *job;
     float *global; /* the round's theta; then v */
+    uint64_t clip; /* of the round */
     int64_t *X;    /* t->values */
     sefl_rng coins;
     uint64_t done, total; /* for progress */
@@ -92,7 +93,8 @@ static sefl_status open_model(work *w)
     SEFL_NEED(memcmp(hash, w->job->header->model, SHA256_BYTES) == 0, SEFL_EAUTH,
               "the model of round %" PRIu64 " is not the one that the servers signed",
               w->job->header->round);
-    return sefl_at(task_model_read(&w->global, w->t, w->job->model), "the round's model");
+    return sefl_at(task_model_read_clip(&w->global, &w->clip, w->t, w->job->model),
+                   "the round's model");
 }
 
 /* ---- training -------------------------------------------------------------------------------- */
@@ -142,7 +144,8 @@ static sefl_status train(work *w)
     SEFL_PASS(u->diverged ? SEFL_OK : st);
     SEFL_PASS(sefl_new(&w->X, t->values, sizeof *w->X));
     layout_select(&t->layout, w->global, w->global);
-    return u->diverged ? SEFL_OK : client_train_round(w->X, t, weight, w->global, &w->coins);
+    return u->diverged ? SEFL_OK
+                       : client_train_round(w->X, t, w->clip, weight, w->global, &w->coins);
 }
 
 /* ---- from integers to the file --------------------------------------------------------------- */

@@ -55,6 +55,7 @@ static void refused(void *ctx, const x509_peer *p)
 {
     csp_role *r = ctx;
     counters_peer(&r->counters, p->code);
+    audit_peer_refused(r->audit, "csp", p);
     log_debug(r->o.log, "peer refused", lf_str("reason", x509_verdict_text(p->code)),
               lf_str("name", p->name), lf_key("key", p->fingerprint)); /* say_refused has why */
 }
@@ -286,7 +287,7 @@ static sefl_status make_csp(csp_role *r)
 {
     const csp_role_options *o = &r->o;
     const csp_settings *c = o->settings;
-    SEFL_PASS(journal_open(&r->journal, c->state, "csp", r->task.id));
+    SEFL_PASS(csp_journal_open(r, &r->journal, r->task.id));
     SEFL_PASS(account_disk_open(&r->account, r->journal, c->ledger, &r->task));
     SEFL_PASS(csp_disk_open(&r->disk, r->journal, r->account, &r->coins));
     SEFL_PASS(csp_status_restore(r));
@@ -348,6 +349,22 @@ void csp_task_close(csp_role *r)
     pthread_mutex_unlock(&r->task_lock);
 }
 
+static sefl_status listen_at(csp_role *r)
+{
+    const csp_settings *c = r->o.settings;
+    SEFL_PASS(tls_listen(&r->fd, c->listen.host, c->listen.port, &r->port));
+    return handshakes_new(&r->handshakes, r->fd);
+}
+
+static sefl_status open_all(csp_role *r)
+{
+    const csp_settings *c = r->o.settings;
+    SEFL_PASS(c->tasks ? csp_queue_open(r) : csp_task_open(r));
+    SEFL_PASS(
+        health_start(&r->local, &c->health, pages, sizeof pages / sizeof *pages, r, r->o.log));
+    return csp_page_start(r);
+}
+
 sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
 {
     const csp_settings *c = o->settings;
@@ -361,18 +378,27 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     r->clock = clock_monotonic();
     r->wall = o->wall ? *o->wall : clock_wall();
     monitor_init(&r->monitor, &r->wall);
-    SEFL_TRY(tls_listen(&r->fd, c->listen.host, c->listen.port, &r->port));
-    SEFL_TRY(handshakes_new(&r->handshakes, r->fd));
+    if (!c->store)
+        SEFL_TRY(listen_at(r));
     if (o->bound)
         SEFL_TRY(o->bound(o->ctx));
     server_forget_ready(c->ready_file);
     SEFL_TRY(read_identity(r));
     SEFL_TRY(pool_new(&r->pool, c->threads));
     SEFL_TRY(control_open(&r->control, c->state));
-    SEFL_TRY(c->tasks ? csp_queue_open(r) : csp_task_open(r));
-    SEFL_TRY(health_start(&r->local, &c->health, pages, sizeof pages / sizeof *pages, r, o->log));
-    SEFL_TRY(csp_page_start(r));
+    if (!c->store)
+        SEFL_TRY(open_all(r));
     SEFL_HAND_OVER(out, r, csp_role_free);
+}
+
+/* Waits for the lease; then does what csp_role_new leaves to the active process. */
+static sefl_status become_active(csp_role *r)
+{
+    SEFL_PASS(csp_active_wait(r));
+    if (atomic_load(&r->stop))
+        return SEFL_OK;
+    SEFL_PASS(listen_at(r));
+    return open_all(r);
 }
 
 /* ---- one stream --------------------------------------------------------------------------- */
@@ -496,7 +522,7 @@ static void look_around(csp_role *r)
     if (r->serving && r->allowlist) {
         x509_peer who = *tls_peer_info(r->t);
         if (!allowlist_still(r->allowlist, &who)) {
-            counters_peer(&r->counters, who.code);
+            refused(r, &who);
             log_warn(r->o.log, "aggregator disconnected: it was revoked", lf_str("name", who.name),
                      lf_str("why", who.why));
             end_stream(r);
@@ -581,7 +607,11 @@ sefl_status csp_role_run(csp_role *r)
     const tls_limits limits = { .connect_ms = CONNECT_MS,
                                 .idle_ms = LINK_IDLE_MS,
                                 .silent_ms = 1000 * r->o.settings->link_silence_s };
-    if (is_over(r)) { /* AS ended it in an earlier run */
+    if (r->o.settings->store)
+        SEFL_PASS(become_active(r));
+    if (atomic_load(&r->stop) && !r->csp && !r->queue)
+        return SEFL_OK; /* a standby that was not needed */
+    if (is_over(r)) {   /* AS ended it in an earlier run */
         log_info(r->o.log, "the task is over");
         return SEFL_OK;
     }
@@ -626,6 +656,8 @@ done:
         log_error(r->o.log, "counters.json not written", lf_str("why", sefl_last_error()));
     csp_status_save(r);
     server_forget_ready(r->o.settings->ready_file);
+    if (st == SEFL_OK && atomic_load(&r->lease_lost))
+        st = sefl_fail(SEFL_ESTATE, "another process is the active CSP now");
     return st;
 }
 
@@ -657,6 +689,7 @@ void csp_role_free(csp_role *r)
     page_stop(r->page);
     end_stream(r);
     csp_task_close(r);
+    csp_active_end(r);
     control_close(&r->control);
     task_queue_free(r->queue);
     pool_free(r->pool);

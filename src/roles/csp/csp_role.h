@@ -31,6 +31,12 @@
  * With the setting `tasks`, CSP serves the task that AS names in HELLO, if this folder has it
  * (queue.c), and ends only after csp_role_stop.
  *
+ * With the setting `store`, journal and ledger are in a PostgreSQL database that several processes
+ * share. One of them is active, by a lease; csp_role_run of the others waits without listening, and
+ * takes over when the lease expires (active.c). csp_role_run of a process that lost the lease
+ * returns SEFL_ESTATE. The port is bound when the process becomes active, after `bound` was called.
+ * Shares of the noise pool are in memory only: a new active process makes new ones with AS.
+ *
  * settings.c describes the settings; `sefl init csp.yml` writes a commented file.
  * Threads: one owner; any thread may call csp_role_stop and csp_role_reload.
  * Secrets: the caller's secret key, the signing key, and the secrets that sum/csp.h names. */
@@ -56,8 +62,9 @@ typedef struct csp_settings {
     const char *sign_key, *task, *state, *ledger;
     const char *tasks; /* folder of tasks (roles/task_queue.h); NULL: only `task` */
     const char *key, *key_lock, *passphrase_file; /* the secret key file, and its lock */
+    const char *store; /* postgresql://...; NULL: in `state` and `ledger` */
     const char *ready_file, *user;
-    unsigned threads, link_silence_s;
+    unsigned threads, link_silence_s, lease_s;
     bool stay;
 } csp_settings;
 

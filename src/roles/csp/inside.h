@@ -14,6 +14,7 @@
 #include "roles/own_cert.h"
 #include "roles/task_queue.h"
 #include "store/disk/csp_disk.h"
+#include "store/journal/lease.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -90,8 +91,24 @@ struct csp_role {
 
     uint64_t lines_ms, lines; /* log lines about refused connections in this second */
 
+    /* with the setting `store` (active.c) */
+    journal *lease_journal;
+    lease lease; /* fence 0: not active */
+    pthread_t renewer;
+    bool renewing;
+    atomic_bool lease_end, lease_lost;
+
     atomic_bool stop, reload;
 };
+
+/* ---- active.c -------------------------------------------------------------------------------- */
+
+/* Opens CSP's journal for a task (NULL: none), where the settings say; every write checks the
+ * lease. */
+sefl_status csp_journal_open(csp_role *r, journal **out, const uint8_t *id) SEFL_MUST_CHECK;
+/* Waits until this process is the active one, or csp_role_stop, and keeps it so. */
+sefl_status csp_active_wait(csp_role *r) SEFL_MUST_CHECK;
+void csp_active_end(csp_role *r);
 
 /* Opens journal, ledger and store of r->task, and creates its state machine; csp_task_close is
  * needed even after a failure. */
@@ -137,7 +154,7 @@ sefl_status csp_audit_open(csp_role *r) SEFL_MUST_CHECK;
 /* Opens the folder of tasks, and the task that an earlier run of the process left unfinished. */
 sefl_status csp_queue_open(csp_role *r) SEFL_MUST_CHECK;
 /* Without a task: wipes the round keys of all tasks, since none of them can expire any more. */
-sefl_status csp_queue_sweep(const csp_role *r) SEFL_MUST_CHECK;
+sefl_status csp_queue_sweep(csp_role *r) SEFL_MUST_CHECK;
 /* On the stream's thread: receives HELLO. Sets r->other if it names another task than r->task. */
 sefl_status csp_queue_hear(csp_role *r) SEFL_MUST_CHECK;
 /* On the owner's thread, without a serving thread: changes to the task that r->hello names, which

@@ -39,7 +39,7 @@ void lane_params(shares_params *p, const task *t, const uint8_t pair[LINK_PAIR],
     sha256_join(p->pair, span_of_str("sefl pair 1"), span_of(t->servers.as, SIGN_PUB_BYTES),
                 span_of(t->servers.csp, SIGN_PUB_BYTES), span_of(pair, LINK_PAIR));
     p->count = count;
-    p->bits = task_noise_params(t, 1, 1).k > 20 ? 40 : 32;
+    p->bits = task_share_bits(t);
 }
 
 void lane_low_priority(void)

@@ -10,14 +10,14 @@
 #include <string.h>
 
 /* *when: the time of this task's last header; 0 if it has none, or is over. */
-static sefl_status look_at(const csp_role *r, const task_entry *e, uint64_t *when)
+static sefl_status look_at(csp_role *r, const task_entry *e, uint64_t *when)
 {
     sefl_status st = SEFL_OK;
     journal *j = NULL;
     journal_round last;
     bool over = false;
     *when = 0;
-    SEFL_TRY(journal_open(&j, r->o.settings->state, "csp", e->id));
+    SEFL_TRY(csp_journal_open(r, &j, e->id));
     SEFL_TRY(journal_fact_has(j, 0, "over", &over));
     st = journal_round_last(j, &last);
     if (st == SEFL_OK && !over)
@@ -57,11 +57,13 @@ sefl_status csp_queue_open(csp_role *r)
     return latest > 0 ? begin(r, &last) : SEFL_OK;
 }
 
-sefl_status csp_queue_sweep(const csp_role *r)
+sefl_status csp_queue_sweep(csp_role *r)
 {
     journal *j;
-    SEFL_PASS(journal_open(&j, r->o.settings->state, "csp", NULL));
-    const sefl_status st = journal_kem_sweep(j, NULL, NULL);
+    SEFL_PASS(csp_journal_open(r, &j, NULL));
+    sefl_status st = journal_kem_sweep(j, NULL, NULL);
+    if (st == SEFL_OK)
+        st = journal_past_keep(j, 1, 0);
     journal_close(j);
     return st;
 }

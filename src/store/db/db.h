@@ -19,9 +19,9 @@
  * Failures. A full disk is SEFL_EIO with "no space left"; the transaction is rolled back, the data
  * stay intact, and a later transaction may succeed. With a server, SEFL_EIO also means that the
  * connection was lost; the next call connects again. A lost transaction is rolled back. If the
- * connection breaks during a commit, the driver connects again and asks the server for the outcome;
- * only if it cannot, the message says that the outcome is unknown. Nothing may then be assumed: the
- * caller reads what is there before it goes on. SEFL_ETIMEOUT: a lock or a statement took too long,
+ * connection breaks during a commit, the message says that the transaction was rolled back, or that
+ * its outcome is unknown. Nothing may then be assumed: the caller reads what is there before it goes
+ * on. SEFL_ETIMEOUT: a lock or a statement took too long,
  * nothing was changed.
  * Threads: one owner; callers lock.   Secrets: none in plaintext. */
 #ifndef STORE_DB_DB_H

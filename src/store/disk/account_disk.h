@@ -1,4 +1,5 @@
 /* account_disk: an account (sum/account.h) that remembers its ledger's head in a server's journal.
+ * If processes share the journal, the ledger itself is there too, and ledger_path is a copy.
  *
  *     SEFL_TRY(account_disk_open(&a, j, ledger_path, &task));        // free with account_close
  *
@@ -12,5 +13,8 @@
 /* The journal must outlive the account. Fails as account_open does. */
 sefl_status account_disk_open(account **out, journal *j, const char *ledger_path,
                               const task *t) SEFL_MUST_CHECK;
+/* For one of several processes that charge a shared ledger in turn: does not read it yet. */
+sefl_status account_disk_open_in_turn(account **out, journal *j, const char *ledger_path,
+                                      const task *t) SEFL_MUST_CHECK;
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum kind { FACT, A_FILE, SECRET };
+enum kind { FACT, A_FILE, SECRET, PAST };
 
 static const struct {
     const char *name;
@@ -15,7 +15,7 @@ static const struct {
     [AS_TREE] = { "tree", FACT },         [AS_VERDICT] = { "verdict", FACT },
     [AS_COUNTED] = { "counted", FACT },   [AS_BLOCKED] = { "blocked", FACT },
     [AS_MASK] = { "mask", SECRET },       [AS_REPLY] = { "reply", SECRET },
-    [AS_RELEASE] = { "release", SECRET },
+    [AS_RELEASE] = { "release", SECRET }, [AS_HISTORY] = { "history", PAST },
 };
 
 static sefl_status put(void *ctx, as_record what, uint64_t round, uint64_t attempt, sefl_span bytes)
@@ -30,7 +30,10 @@ static sefl_status put(void *ctx, as_record what, uint64_t round, uint64_t attem
         return journal_file_put(d->j, round, name, bytes);
     snprintf(purpose, sizeof purpose, "journal %s", name);
     sefl_status st = coins_for(d->coins, &rng, purpose, round, attempt);
-    return st == SEFL_OK ? journal_secret_put(d->j, round, name, bytes, &rng) : st;
+    SEFL_PASS(st);
+    if (records[what].kind == PAST)
+        return journal_past_put(d->j, round, bytes, &rng);
+    return journal_secret_put(d->j, round, name, bytes, &rng);
 }
 
 static sefl_status get(void *ctx, as_record what, uint64_t round, sefl_buf *out)
@@ -39,6 +42,8 @@ static sefl_status get(void *ctx, as_record what, uint64_t round, sefl_buf *out)
     if (records[what].kind == A_FILE)
         return sefl_fail(SEFL_EUNSUPPORTED,
                          "AS reads the set of a round from its uploads, not from the file");
+    if (records[what].kind == PAST)
+        return journal_past_get(d->j, round, out);
     return (records[what].kind == FACT ? journal_fact_get
                                        : journal_secret_get)(d->j, round, records[what].name, out);
 }
@@ -101,6 +106,11 @@ done:
 static sefl_status wipe(void *ctx, uint64_t round)
 {
     return journal_round_wipe(((const as_disk *)ctx)->j, round);
+}
+
+static sefl_status history_keep(void *ctx, uint64_t from, uint64_t to)
+{
+    return journal_past_keep(((const as_disk *)ctx)->j, from, to);
 }
 
 as_store as_disk_store(as_disk *d)

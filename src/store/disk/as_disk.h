@@ -4,9 +4,10 @@
  *     as_store s = as_disk_store(&d);
  *
  * The store encrypts secrets under the round file key, which `wipe` destroys, with the coins
- * "journal mask", "journal reply" and "journal release". SET is a file of the round; every other
+ * "journal mask", "journal reply" and "journal release"; HISTORY under a key of its own, with the
+ * coins "journal history". SET is a file of the round; every other
  * public record is a fact of the journal.
- * Threads: as in journal.h.   Secrets: MASK, REPLY, RELEASE. */
+ * Threads: as in journal.h.   Secrets: MASK, REPLY, RELEASE, HISTORY. */
 #ifndef STORE_DISK_AS_DISK_H
 #define STORE_DISK_AS_DISK_H
 

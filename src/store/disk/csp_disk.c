@@ -10,7 +10,7 @@
 
 /* ---- records and rows ------------------------------------------------------------------------ */
 
-/* The names of facts. KEY and OUTPUT are files. */
+/* The names of facts. KEY, OUTPUT and HISTORY are files. */
 static const char *const facts[CSP_RECORDS] = {
     [CSP_OVER] = "over",         [CSP_HEADER] = "header", [CSP_SET] = "set",
     [CSP_CHARGING] = "charging", [CSP_REVEAL] = "reveal", [CSP_SKIP] = "skip"
@@ -29,9 +29,14 @@ static sefl_status put(void *ctx, csp_record what, uint64_t round, sefl_span byt
     sefl_rng rng;
     if (what == CSP_KEY)
         return journal_kem_put(of(ctx), round, bytes.p);
-    if (what != CSP_OUTPUT)
+    if (what != CSP_OUTPUT && what != CSP_HISTORY)
         return journal_fact_put(of(ctx), round, facts[what], bytes);
-    SEFL_PASS(coins_for(((const csp_disk *)ctx)->coins, &rng, "journal output", round, 0));
+    const sefl_coins *coins = ((const csp_disk *)ctx)->coins;
+    if (what == CSP_HISTORY) {
+        SEFL_PASS(coins_for(coins, &rng, "journal history", round, 0));
+        return journal_past_put(of(ctx), round, bytes, &rng);
+    }
+    SEFL_PASS(coins_for(coins, &rng, "journal output", round, 0));
     return journal_secret_put(of(ctx), round, output, bytes, &rng);
 }
 
@@ -40,6 +45,8 @@ static sefl_status get(void *ctx, csp_record what, uint64_t round, sefl_buf *out
     uint8_t key[JOURNAL_KEM];
     if (what == CSP_OUTPUT)
         return journal_secret_get(of(ctx), round, output, out);
+    if (what == CSP_HISTORY)
+        return journal_past_get(of(ctx), round, out);
     if (what != CSP_KEY)
         return journal_fact_get(of(ctx), round, facts[what], out);
     SEFL_PASS(journal_kem_get(of(ctx), round, key));
@@ -51,6 +58,11 @@ static sefl_status get(void *ctx, csp_record what, uint64_t round, sefl_buf *out
 static sefl_status wipe(void *ctx, csp_record what, uint64_t round)
 {
     return (what == CSP_KEY ? journal_kem_wipe : journal_round_wipe)(of(ctx), round);
+}
+
+static sefl_status history_keep(void *ctx, uint64_t from, uint64_t to)
+{
+    return journal_past_keep(of(ctx), from, to);
 }
 
 static sefl_status row_put(void *ctx, const csp_row *row)
@@ -135,9 +147,9 @@ static sefl_status set_kept(void *ctx, uint64_t round, round_entry *out, uint32_
 
 /* The machine asks before it stores the set of the current round: all rounds before are charged or
  * skipped. */
-static sefl_status taken(void *ctx, const uint8_t client[32], uint64_t *rounds)
+static sefl_status taken(void *ctx, const uint8_t client[32], uint64_t *rounds, uint64_t *last)
 {
-    return journal_client_rounds(of(ctx), client, rounds);
+    return journal_client_rounds(of(ctx), client, rounds, last);
 }
 
 static sefl_status voucher_get(void *ctx, const uint8_t client[32], uint64_t *serial,

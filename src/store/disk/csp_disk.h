@@ -6,7 +6,8 @@
  *     SEFL_TRY(csp_disk_open(&d, j, a, &coins));
  *     csp_store store = csp_disk_store(&d);
  *
- * The store encrypts OUTPUT under the journal's round file key and keeps KEY in a file of its own;
+ * The store encrypts OUTPUT under the journal's round file key, HISTORY (correlated noise) under a key
+ * of its own, which outlives the round, and keeps KEY in a file of its own;
  * every other record is a fact. csp_disk_open wipes secrets that a crash left behind.
  *
  * A sealed round has 32 more secret bytes, task-T/round-N.kem. CSP derives the round key from them
@@ -18,7 +19,7 @@
  * CSP writes to the journal and the ledger alternately, so that csp_disk_open detects an old copy
  * of either one. A reveal has five steps, each durable before the next:
  *     1. CHARGING in the journal             2. the charge in the ledger: account_charge
- *     3. OUTPUT, then REVEAL                 4. round and digest noted beside the ledger
+ *     3. HISTORY, OUTPUT, then REVEAL        4. round and digest noted beside the ledger
  *     5. state CSP_REVEALED                  (only then the first byte of the output leaves)
  * If the last round is signed but not revealed, csp_disk_open checks which steps were completed:
  *     not charged, no note      no reveal had started
@@ -41,7 +42,8 @@ typedef struct csp_disk {
     const sefl_coins *coins;
 } csp_disk;
 
-/* The journal, the account and the coins (purpose "journal output") must outlive d. */
+/* The journal, the account and the coins (purposes "journal output" and
+ * "journal history") must outlive d. */
 sefl_status csp_disk_open(csp_disk *d, journal *j, account *a,
                           const sefl_coins *coins) SEFL_MUST_CHECK;
 

@@ -1,7 +1,9 @@
 /* Design. A shared store keeps the files of a round in two tables:
  *     file(task, round, name, piece, bytes)     pieces of 1 MiB, numbered from 0
  *     round_key(task, round, kind, bytes)       KIND_FILES: 32 random bytes, from which and from the
- *                                               root the round file key is derived; KIND_KEM: CSP's
+ *                                               root the round file key is derived; KIND_KEM: CSP's;
+ *                                               KIND_PAST: like KIND_FILES, for the secret that
+ *                                               outlives the round (name PAST)
  * A file is replaced in one transaction. A wipe deletes rows; what the server keeps of them opens
  * nothing without the root. All statements use j->big, under the lock `files`. */
 #include "base/alloc.h"
@@ -12,7 +14,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { KIND_FILES = 0, KIND_KEM = 1, PIECE = 1 << 20 };
+enum { KIND_FILES = 0, KIND_KEM = 1, KIND_PAST = 2, PIECE = 1 << 20 };
+#define PAST    "past/kept" /* no name of another file has a slash */
 #define GET_MAX ((size_t)1 << 30)
 
 /* ---- transactions -------------------------------------------------------------------------- */
@@ -60,21 +63,22 @@ static sefl_status stored_key(journal *j, uint64_t round, int kind, key_found *k
                    db_u64(j->number), db_u64(round), db_u64((uint64_t)kind));
 }
 
-static sefl_status key_of(journal *j, uint64_t round, uint8_t key[ROUNDKEY_BYTES],
+static sefl_status key_of(journal *j, uint64_t round, round_part part, uint8_t key[ROUNDKEY_BYTES],
                           const sefl_rng *rng)
 {
     sefl_status st = SEFL_OK;
+    const int kind = part == ROUND_PAST ? KIND_PAST : KIND_FILES;
     key_found k = { .found = false };
     sha256 h;
-    SEFL_TRY(stored_key(j, round, KIND_FILES, &k));
+    SEFL_TRY(stored_key(j, round, kind, &k));
     if (!k.found && rng) {
         SEFL_TRY(rng_fill(rng, k.bytes, sizeof k.bytes));
         SEFL_TRY(begin(j));
         SEFL_TRY(
             end(j, db_run(j->big, "INSERT INTO round_key VALUES(?,?,?,?) ON CONFLICT DO NOTHING",
-                          db_u64(j->number), db_u64(round), db_u64(KIND_FILES),
+                          db_u64(j->number), db_u64(round), db_u64((uint64_t)kind),
                           db_blob(span_of(k.bytes, sizeof k.bytes)))));
-        SEFL_TRY(stored_key(j, round, KIND_FILES, &k)); /* perhaps another process's */
+        SEFL_TRY(stored_key(j, round, kind, &k)); /* perhaps another process's */
     }
     SEFL_CHECK(k.found, SEFL_ENOTFOUND, "round %" PRIu64 " has no file key", round);
     sha256_init(&h);
@@ -103,10 +107,11 @@ static sefl_status write_pieces(journal *j, uint64_t round, const char *name, se
     return SEFL_OK;
 }
 
-static sefl_status put(journal *j, uint64_t round, const char *name, sefl_span bytes)
+static sefl_status put(journal *j, uint64_t round, round_part part, const char *name,
+                       sefl_span bytes)
 {
     SEFL_PASS(begin(j));
-    return end(j, write_pieces(j, round, name, bytes));
+    return end(j, write_pieces(j, round, part == ROUND_PAST ? PAST : name, bytes));
 }
 
 typedef struct piece_found {
@@ -125,9 +130,10 @@ static sefl_status take_piece(void *ctx, const db_row *row)
 }
 
 /* Piece by piece: another process that replaced the file in between would be noticed by its seal. */
-static sefl_status get(journal *j, uint64_t round, const char *name, sefl_buf *out)
+static sefl_status get(journal *j, uint64_t round, round_part part, const char *file, sefl_buf *out)
 {
     sefl_status st = SEFL_OK;
+    const char *name = part == ROUND_PAST ? PAST : file;
     const size_t before = out->n;
     piece_found p = { .out = out, .n = PIECE };
     for (uint64_t i = 0; st == SEFL_OK && p.n == PIECE; i++) {
@@ -150,15 +156,16 @@ static sefl_status delete_round(journal *j, uint64_t round)
 {
     SEFL_PASS(db_run(j->big, "DELETE FROM round_key WHERE task = ? AND round = ? AND kind = ?",
                      db_u64(j->number), db_u64(round), db_u64(KIND_FILES)));
-    return db_run(j->big, "DELETE FROM file WHERE task = ? AND round = ?", db_u64(j->number),
-                  db_u64(round));
+    return db_run(j->big, "DELETE FROM file WHERE task = ? AND round = ? AND name <> '" PAST "'",
+                  db_u64(j->number), db_u64(round));
 }
 
 static sefl_status count_round(journal *j, uint64_t round, uint64_t *out)
 {
     return db_each(j->big, db_take_u64, out,
                    "SELECT (SELECT count(*) FROM round_key WHERE task = ?1 AND round = ?2 AND "
-                   "kind = 0) + (SELECT count(*) FROM file WHERE task = ?1 AND round = ?2)",
+                   "kind = 0) + (SELECT count(*) FROM file WHERE task = ?1 AND round = ?2 AND "
+                   "name <> '" PAST "')",
                    db_u64(j->number), db_u64(round));
 }
 
@@ -172,6 +179,51 @@ static sefl_status wipe(journal *j, uint64_t round)
         SEFL_PASS(db_tidy(j->big, "round_key"));
     }
     return folder_wipe_round(j, round);
+}
+
+/* ---- a secret that outlives its round -------------------------------------------------------- */
+
+typedef struct key_list {
+    uint64_t (*at)[2]; /* task, round */
+    size_t n, cap;
+} key_list;
+
+static sefl_status take_place(void *ctx, const db_row *row)
+{
+    key_list *l = ctx;
+    SEFL_PASS(sefl_room(&l->at, &l->cap, l->n + 1, sizeof *l->at));
+    l->at[l->n][0] = db_col_u64(row, 0);
+    l->at[l->n++][1] = db_col_u64(row, 1);
+    return SEFL_OK;
+}
+
+static sefl_status delete_past(journal *j, uint64_t task, uint64_t round)
+{
+    SEFL_PASS(db_run(j->big, "DELETE FROM round_key WHERE task = ? AND round = ? AND kind = ?",
+                     db_u64(task), db_u64(round), db_u64(KIND_PAST)));
+    return db_run(j->big, "DELETE FROM file WHERE task = ? AND round = ? AND name = ?",
+                  db_u64(task), db_u64(round), db_text(PAST));
+}
+
+static sefl_status past_keep(journal *j, uint64_t from, uint64_t to)
+{
+    sefl_status st = SEFL_OK;
+    key_list l = { 0 };
+    bool any = false;
+    SEFL_TRY(db_each(j->big, take_place, &l, "SELECT task, round FROM round_key WHERE kind = ?",
+                     db_u64(KIND_PAST)));
+    for (size_t i = 0; i < l.n; i++) {
+        if (l.at[i][0] == j->number && l.at[i][1] >= from && l.at[i][1] <= to)
+            continue;
+        SEFL_TRY(begin(j));
+        SEFL_TRY(end(j, delete_past(j, l.at[i][0], l.at[i][1])));
+        any = true;
+    }
+    if (any)
+        SEFL_TRY(db_tidy(j->big, "round_key"));
+done:
+    sefl_free(l.at);
+    return st;
 }
 
 /* ---- CSP: the bytes of a round's sealing key ------------------------------------------------- */
@@ -216,27 +268,13 @@ static sefl_status kem_get(journal *j, uint64_t round, uint8_t bytes[JOURNAL_KEM
     return st;
 }
 
-typedef struct kem_list {
-    uint64_t (*at)[2]; /* task, round */
-    size_t n, cap;
-} kem_list;
-
-static sefl_status take_kem(void *ctx, const db_row *row)
-{
-    kem_list *l = ctx;
-    SEFL_PASS(sefl_room(&l->at, &l->cap, l->n + 1, sizeof *l->at));
-    l->at[l->n][0] = db_col_u64(row, 0);
-    l->at[l->n++][1] = db_col_u64(row, 1);
-    return SEFL_OK;
-}
-
 /* Not under the lock during `keep`, which reads rows. */
 static sefl_status kem_sweep(journal *j, kem_keep_fn *keep, void *ctx)
 {
     sefl_status st = SEFL_OK;
-    kem_list l = { 0 };
+    key_list l = { 0 };
     pthread_mutex_lock(&j->files);
-    st = db_each(j->big, take_kem, &l, "SELECT task, round FROM round_key WHERE kind = ?",
+    st = db_each(j->big, take_place, &l, "SELECT task, round FROM round_key WHERE kind = ?",
                  db_u64(KIND_KEM));
     pthread_mutex_unlock(&j->files);
     SEFL_TRY(st);
@@ -261,6 +299,7 @@ const round_files db_files = {
     .put = put,
     .get = get,
     .wipe = wipe,
+    .past_keep = past_keep,
     .kem_put = kem_put,
     .kem_get = kem_get,
     .kem_sweep = kem_sweep,

@@ -30,57 +30,65 @@ static sefl_status unlocked(journal *j, sefl_status st)
 }
 #define LOCKED(j, call) (pthread_mutex_lock(&(j)->files), unlocked((j), (call)))
 
-sefl_status journal_secret_put(journal *j, uint64_t round, const char *name, sefl_span bytes,
-                               const sefl_rng *rng)
+static sefl_status secret_put(journal *j, uint64_t round, round_part part, const char *name,
+                              sefl_span bytes, const sefl_rng *rng)
 {
     sefl_status st = SEFL_OK;
     uint8_t key[ROUNDKEY_BYTES] = { 0 };
     sefl_buf sealed = { 0 };
-    pthread_mutex_lock(&j->files);
     SEFL_CHECK(bytes.n <= SECRET_MAX / 2, SEFL_ERANGE, "%s: %zu bytes are too many", name, bytes.n);
     SEFL_TRY(check_name(round, name));
-    SEFL_TRY(j->f->key(j, round, key, rng));
+    SEFL_TRY(j->f->key(j, round, part, key, rng));
     SEFL_TRY(roundkey_seal(&sealed, key, &(roundkey_place){ j->task, round, name }, bytes, rng));
-    SEFL_TRY(j->f->put(j, round, name, buf_span(&sealed)));
+    SEFL_TRY(j->f->put(j, round, part, name, buf_span(&sealed)));
 done:
-    pthread_mutex_unlock(&j->files);
     sefl_wipe(key, sizeof key);
     buf_clear(&sealed);
     return st;
 }
 
-sefl_status journal_secret_get(journal *j, uint64_t round, const char *name, sefl_buf *out)
+static sefl_status secret_get(journal *j, uint64_t round, round_part part, const char *name,
+                              sefl_buf *out)
 {
     sefl_status st = SEFL_OK;
     uint8_t key[ROUNDKEY_BYTES] = { 0 };
     sefl_buf sealed = { 0 };
-    pthread_mutex_lock(&j->files);
     SEFL_TRY(check_name(round, name));
-    SEFL_TRY(j->f->get(j, round, name, &sealed));
-    st = j->f->key(j, round, key, NULL);
+    SEFL_TRY(j->f->get(j, round, part, name, &sealed));
+    st = j->f->key(j, round, part, key, NULL);
     if (st == SEFL_ENOTFOUND)
         st = sefl_fail(SEFL_ECRYPTO, "%s of round %" PRIu64 ": the round's key is gone", name,
                        round);
     if (st == SEFL_OK)
         st = roundkey_open(out, key, &(roundkey_place){ j->task, round, name }, buf_span(&sealed));
 done:
-    pthread_mutex_unlock(&j->files);
     sefl_wipe(key, sizeof key);
     buf_clear(&sealed);
     return st;
+}
+
+sefl_status journal_secret_put(journal *j, uint64_t round, const char *name, sefl_span bytes,
+                               const sefl_rng *rng)
+{
+    return LOCKED(j, secret_put(j, round, ROUND_FILES, name, bytes, rng));
+}
+
+sefl_status journal_secret_get(journal *j, uint64_t round, const char *name, sefl_buf *out)
+{
+    return LOCKED(j, secret_get(j, round, ROUND_FILES, name, out));
 }
 
 sefl_status journal_file_put(journal *j, uint64_t round, const char *name, sefl_span bytes)
 {
     SEFL_PASS(check_name(round, name));
     SEFL_NEED(bytes.n <= SECRET_MAX, SEFL_ERANGE, "%s: %zu bytes are too many", name, bytes.n);
-    return LOCKED(j, j->f->put(j, round, name, bytes));
+    return LOCKED(j, j->f->put(j, round, ROUND_FILES, name, bytes));
 }
 
 sefl_status journal_file_get(journal *j, uint64_t round, const char *name, sefl_buf *out)
 {
     SEFL_PASS(check_name(round, name));
-    return LOCKED(j, j->f->get(j, round, name, out));
+    return LOCKED(j, j->f->get(j, round, ROUND_FILES, name, out));
 }
 
 static sefl_status path_of(journal *j, sefl_buf *out, uint64_t round, const char *name)
@@ -103,6 +111,25 @@ sefl_status journal_round_wipe(journal *j, uint64_t round)
 {
     SEFL_NEED(round <= INT64_MAX, SEFL_ERANGE, "round %" PRIu64 " is too high", round);
     return LOCKED(j, j->f->wipe(j, round));
+}
+
+/* ---- a secret that outlives its round -------------------------------------------------------- */
+
+static const char kept[] = "kept";
+
+sefl_status journal_past_put(journal *j, uint64_t round, sefl_span bytes, const sefl_rng *rng)
+{
+    return LOCKED(j, secret_put(j, round, ROUND_PAST, kept, bytes, rng));
+}
+
+sefl_status journal_past_get(journal *j, uint64_t round, sefl_buf *out)
+{
+    return LOCKED(j, secret_get(j, round, ROUND_PAST, kept, out));
+}
+
+sefl_status journal_past_keep(journal *j, uint64_t from, uint64_t to)
+{
+    return LOCKED(j, j->f->past_keep(j, from, to));
 }
 
 /* ---- CSP: the bytes of a round's sealing key ------------------------------------------------- */

@@ -2,8 +2,9 @@
  *     round-N              in use (a key of zeros inside: a wipe has begun)
  *     round-N.wipe         its key is overwritten; being deleted
  *     (none)               never used, or wiped
- * round-N.kem beside it holds CSP's bytes of the round's sealing key and has its own lifetime: it
- * outlives neither its round nor a change of task. A wipe overwrites the key, renames and
+ * round-N.past is such a folder too (round-N.past, round-N.past.wipe); it outlives its round.
+ * round-N.kem holds CSP's bytes of the round's sealing key and has its own lifetime: it outlives
+ * neither its round nor a change of task. A wipe overwrites the key, renames and
  * deletes; each step is durable before the next, and files_settle finds what a crash leaves. */
 #include "base/ct.h"
 #include "base/file.h"
@@ -41,12 +42,24 @@ static sefl_status round_path(const journal *j, char out[PATH_MAX], uint64_t rou
                      between, name);
 }
 
-sefl_status folder_make_round(const journal *j, char out[PATH_MAX], uint64_t round)
+static const char past[] = ".past";
+
+static const char *tail_of(round_part part)
+{
+    return part == ROUND_PAST ? past : "";
+}
+
+static sefl_status make_part(const journal *j, char out[PATH_MAX], uint64_t round, round_part part)
 {
     SEFL_PASS(task_path(j, out));
     SEFL_PASS(file_make_folder(out, 0700));
-    SEFL_PASS(round_path(j, out, round, "", ""));
+    SEFL_PASS(round_path(j, out, round, tail_of(part), ""));
     return file_make_folder(out, 0700);
+}
+
+sefl_status folder_make_round(const journal *j, char out[PATH_MAX], uint64_t round)
+{
+    return make_part(j, out, round, ROUND_FILES);
 }
 
 /* "task-12" with prefix "task-" and tail "" -> 12 */
@@ -88,10 +101,12 @@ static sefl_status remove_tree(int dir, const char *name, int depth)
         return SEFL_OK;
     int why = errno;
     int fd = depth > 0 ? openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    if (fd < 0 && depth > 0 && errno == ENOENT)
+        return SEFL_OK; /* another process that shares the folder deletes it, too */
     if (fd < 0)
         return sefl_fail(SEFL_EIO, "cannot delete %s: %s", name, strerror(why));
     sefl_status st = remove_inside(fd, name, depth);
-    if (st == SEFL_OK && unlinkat(dir, name, AT_REMOVEDIR) != 0)
+    if (st == SEFL_OK && unlinkat(dir, name, AT_REMOVEDIR) != 0 && errno != ENOENT)
         st = sefl_fail(SEFL_EIO, "cannot delete folder %s: %s", name, strerror(errno));
     return st;
 }
@@ -111,8 +126,8 @@ static sefl_status wipe_round(const char *task, const char *round)
         SEFL_PASS(remove_durably(task, gone));
     if (file_exists(round)) {
         SEFL_PASS(roundkey_wipe(round));
-        SEFL_NEED(rename(round, gone) == 0, SEFL_EIO, "cannot rename %s: %s", round,
-                  strerror(errno));
+        SEFL_NEED(rename(round, gone) == 0 || errno == ENOENT, SEFL_EIO, "cannot rename %s: %s",
+                  round, strerror(errno));
         SEFL_PASS(file_sync_folder(task));
         SEFL_PASS(remove_durably(task, gone));
     }
@@ -164,13 +179,13 @@ static sefl_status settle_round(void *ctx, const char *folder, const char *path,
 {
     uint64_t n;
     bool wiped;
-    if (number_in(name, "round-", ".wipe", &n))
+    if (number_in(name, "round-", ".wipe", &n) || number_in(name, "round-", ".past.wipe", &n))
         return remove_durably(folder, path);
     if (((const journal *)ctx)->big) /* other processes may be writing there */
         return SEFL_OK;
     if (strstr(name, ".kem.tmp-"))
         return wipe_kem(folder, path);
-    if (!number_in(name, "round-", "", &n))
+    if (!number_in(name, "round-", "", &n) && !number_in(name, "round-", past, &n))
         return SEFL_OK;
     sefl_status st = roundkey_is_wiped(&wiped, path);
     if (st != SEFL_OK)
@@ -189,7 +204,9 @@ static sefl_status settle_task(void *ctx, const char *folder, const char *path, 
                          "%s has rounds of tasks that its database does not know: was it deleted, "
                          "or an old copy put back?",
                          folder);
-    return each_in(ctx, path, settle_round);
+    /* other processes may write the files of a shared folder now; the wipe of a round deletes what
+     * one of them left there */
+    return j->big ? SEFL_OK : each_in(ctx, path, settle_round);
 }
 
 sefl_status files_settle(journal *j, uint64_t tasks)
@@ -200,30 +217,32 @@ sefl_status files_settle(journal *j, uint64_t tasks)
 
 /* ---- large things -------------------------------------------------------------------------- */
 
-static sefl_status key_of(journal *j, uint64_t round, uint8_t key[ROUNDKEY_BYTES],
+static sefl_status key_of(journal *j, uint64_t round, round_part part, uint8_t key[ROUNDKEY_BYTES],
                           const sefl_rng *rng)
 {
     char folder[PATH_MAX];
     if (rng) {
-        SEFL_PASS(folder_make_round(j, folder, round));
+        SEFL_PASS(make_part(j, folder, round, part));
         return roundkey_make(key, folder, rng);
     }
-    SEFL_PASS(round_path(j, folder, round, "", ""));
+    SEFL_PASS(round_path(j, folder, round, tail_of(part), ""));
     return roundkey_get(key, folder);
 }
 
-static sefl_status put(journal *j, uint64_t round, const char *name, sefl_span bytes)
+static sefl_status put(journal *j, uint64_t round, round_part part, const char *name,
+                       sefl_span bytes)
 {
-    char path[PATH_MAX];
-    SEFL_PASS(folder_make_round(j, path, round));
-    SEFL_PASS(round_path(j, path, round, "/", name));
+    char folder[PATH_MAX], path[PATH_MAX];
+    SEFL_PASS(make_part(j, folder, round, part));
+    SEFL_PASS(file_path(path, "%s/%s", folder, name));
     return file_write_atomic(path, bytes, 0600);
 }
 
-static sefl_status get(journal *j, uint64_t round, const char *name, sefl_buf *out)
+static sefl_status get(journal *j, uint64_t round, round_part part, const char *name, sefl_buf *out)
 {
-    char path[PATH_MAX];
-    SEFL_PASS(round_path(j, path, round, "/", name));
+    char folder[PATH_MAX], path[PATH_MAX];
+    SEFL_PASS(round_path(j, folder, round, tail_of(part), ""));
+    SEFL_PASS(file_path(path, "%s/%s", folder, name));
     return file_read(out, path, SECRET_MAX);
 }
 
@@ -233,6 +252,36 @@ sefl_status folder_wipe_round(journal *j, uint64_t round)
     SEFL_PASS(task_path(j, task));
     SEFL_PASS(round_path(j, path, round, "", ""));
     return wipe_round(task, path);
+}
+
+/* ---- a secret that outlives its round -------------------------------------------------------- */
+
+typedef struct keeping {
+    const journal *j;
+    uint64_t from, to;
+    uint64_t task; /* whose folder it is in */
+} keeping;
+
+static sefl_status wipe_past(void *ctx, const char *folder, const char *path, const char *name)
+{
+    const keeping *k = ctx;
+    uint64_t round;
+    if (!number_in(name, "round-", past, &round) ||
+        (k->task == k->j->number && round >= k->from && round <= k->to))
+        return SEFL_OK;
+    return wipe_round(folder, path);
+}
+
+static sefl_status keep_task(void *ctx, const char *folder, const char *path, const char *name)
+{
+    keeping *k = ctx;
+    (void)folder;
+    return number_in(name, "task-", "", &k->task) ? each_in(k, path, wipe_past) : SEFL_OK;
+}
+
+static sefl_status past_keep(journal *j, uint64_t from, uint64_t to)
+{
+    return each_in(&(keeping){ .j = j, .from = from, .to = to }, j->folder, keep_task);
 }
 
 /* ---- CSP: the bytes of a round's sealing key ------------------------------------------------- */
@@ -303,6 +352,7 @@ const round_files folder_files = {
     .put = put,
     .get = get,
     .wipe = folder_wipe_round,
+    .past_keep = past_keep,
     .kem_put = kem_put,
     .kem_get = kem_get,
     .kem_sweep = kem_sweep,

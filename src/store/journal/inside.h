@@ -33,13 +33,20 @@ struct journal {
 
 typedef sefl_status kem_keep_fn(void *ctx, uint64_t round, bool *yes);
 
+/* A round's files, or the secret that outlives them; each has a key of its own. */
+typedef enum round_part { ROUND_FILES, ROUND_PAST } round_part;
+
 /* Where the files of a round are. Names are checked, and `files` is locked. */
 struct round_files {
     /* Makes the round file key if `rng` is not NULL and there is none. */
-    sefl_status (*key)(journal *j, uint64_t round, uint8_t key[32], const sefl_rng *rng);
-    sefl_status (*put)(journal *j, uint64_t round, const char *name, sefl_span bytes);
-    sefl_status (*get)(journal *j, uint64_t round, const char *name, sefl_buf *out);
-    sefl_status (*wipe)(journal *j, uint64_t round);
+    sefl_status (*key)(journal *j, uint64_t round, round_part part, uint8_t key[32],
+                       const sefl_rng *rng);
+    sefl_status (*put)(journal *j, uint64_t round, round_part part, const char *name,
+                       sefl_span bytes);
+    sefl_status (*get)(journal *j, uint64_t round, round_part part, const char *name,
+                       sefl_buf *out);
+    sefl_status (*wipe)(journal *j, uint64_t round); /* ROUND_FILES */
+    sefl_status (*past_keep)(journal *j, uint64_t from, uint64_t to);
     sefl_status (*kem_put)(journal *j, uint64_t round, const uint8_t *bytes); /* NULL: wipes */
     sefl_status (*kem_get)(journal *j, uint64_t round, uint8_t bytes[JOURNAL_KEM]);
     sefl_status (*kem_sweep)(journal *j, kem_keep_fn *keep, void *ctx); /* locks itself */
@@ -51,6 +58,10 @@ sefl_status files_settle(journal *j, uint64_t tasks) SEFL_MUST_CHECK;
 /* Makes folder/task-T/round-N, and deletes it (of a round without a key in the folder). */
 sefl_status folder_make_round(const journal *j, char out[PATH_MAX], uint64_t round) SEFL_MUST_CHECK;
 sefl_status folder_wipe_round(journal *j, uint64_t round) SEFL_MUST_CHECK;
+/* Runs one statement, with `rows` locked; a write outside a transaction checks the guard in one of
+ * its own. */
+sefl_status journal_statement(journal *j, db_row_fn *fn, void *ctx, const char *sql,
+                              const db_value *args) SEFL_MUST_CHECK;
 /* Takes part in the transaction of d: fails as lease_check does; without a guard does nothing. */
 sefl_status guard_check(const journal *j, db *d) SEFL_MUST_CHECK;
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 enum { FACT_MAX = 1 << 23, FACT_NAME_MAX = 255, PAGE = 4096 };
+enum { LOG_MAX = 1 << 28, LOG_PIECE = 1 << 20, LOG_PAGE = 64 };
 enum { GOES_ON = 0, SKIPPED = 1, SKIPPED_CHARGED = 2 }; /* column round.skipped */
 
 /* A version's SQL is never changed once it has been used: a change is another step. */
@@ -44,8 +45,10 @@ static const char *const steps[] = {
     "ALTER TABLE body DROP COLUMN receipt;",
     /* an update has one name, its hash */
     "DROP INDEX body_by_content; ALTER TABLE body DROP COLUMN content;",
-    "CREATE TABLE lease(name TEXT PRIMARY KEY, holder TEXT NOT NULL, fence INTEGER NOT NULL,"
-    " expires_ms INTEGER NOT NULL);",
+    ("CREATE TABLE lease(name TEXT PRIMARY KEY, holder TEXT NOT NULL, fence INTEGER NOT NULL,"
+     " expires_ms INTEGER NOT NULL);"
+     "CREATE TABLE log(name TEXT NOT NULL, at INTEGER NOT NULL, bytes BLOB NOT NULL,"
+     " PRIMARY KEY(name, at));"),
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
@@ -69,6 +72,8 @@ static const char *const pg_steps[] = {
     "CREATE INDEX body_by_hash ON body(task, hash);"
     "CREATE TABLE lease(name TEXT PRIMARY KEY, holder TEXT NOT NULL, fence BIGINT NOT NULL,"
     " expires_ms BIGINT NOT NULL);"
+    "CREATE TABLE log(name TEXT NOT NULL, at BIGINT NOT NULL, bytes BYTEA NOT NULL,"
+    " PRIMARY KEY(name, at));"
     "CREATE TABLE round_key(task BIGINT NOT NULL, round BIGINT NOT NULL, kind BIGINT NOT NULL,"
     " bytes BYTEA NOT NULL, PRIMARY KEY(task, round, kind));"
     "CREATE TABLE file(task BIGINT NOT NULL, round BIGINT NOT NULL, name TEXT NOT NULL,"
@@ -90,9 +95,8 @@ static sefl_status take_fixed(const db_row *row, int col, void *out, size_t n)
     return SEFL_OK;
 }
 
-/* Runs one statement; a write outside a transaction checks the guard in one of its own. */
-static sefl_status guarded(journal *j, db_row_fn *fn, void *ctx, const char *sql,
-                           const db_value *args)
+sefl_status journal_statement(journal *j, db_row_fn *fn, void *ctx, const char *sql,
+                              const db_value *args)
 {
     if (j->in_transaction || !j->guard.name[0] || strncmp(sql, "SELECT", 6) == 0)
         return db_each_args(j->d, sql, args, fn, ctx);
@@ -112,7 +116,7 @@ static sefl_status rows_args(journal *j, uint64_t round, db_row_fn *fn, void *ct
 {
     SEFL_NEED(round <= INT64_MAX, SEFL_ERANGE, "round %" PRIu64 " is too high", round);
     pthread_mutex_lock(&j->rows);
-    sefl_status st = guarded(j, fn, ctx, sql, args);
+    sefl_status st = journal_statement(j, fn, ctx, sql, args);
     pthread_mutex_unlock(&j->rows);
     return st;
 }
@@ -224,7 +228,7 @@ sefl_status journal_check_store(const char *url)
 {
     (void)url;
     return sefl_fail(SEFL_EUNSUPPORTED,
-                     "store: this build has no PostgreSQL: build with -DSEFL_PG=ON, or leave the "
+                     "this build has no PostgreSQL: build with -DSEFL_PG=ON, or leave the "
                      "setting out to keep the store in the state folder");
 }
 
@@ -526,6 +530,73 @@ sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out)
     return SEFL_OK;
 }
 
+/* ---- logs ---------------------------------------------------------------------------------- */
+
+static sefl_status log_size(journal *j, const char *name, uint64_t *out)
+{
+    *out = 0;
+    return rows(j, 0, db_take_u64, out,
+                "SELECT at + length(bytes) FROM log WHERE name = ? ORDER BY at DESC LIMIT 1",
+                db_text(name));
+}
+
+sefl_status journal_log_append(journal *j, const char *name, uint64_t at, sefl_span bytes)
+{
+    sefl_status st = SEFL_OK;
+    uint64_t size;
+    SEFL_PASS(check_fact(name, 0));
+    SEFL_NEED(bytes.n > 0 && bytes.n <= LOG_MAX && at <= LOG_MAX - bytes.n, SEFL_ERANGE,
+              "journal: log %s is too long", name);
+    SEFL_PASS(journal_begin(j));
+    SEFL_TRY(log_size(j, name, &size));
+    SEFL_CHECK(size == at, SEFL_ESTATE,
+               "log %s has %" PRIu64 " bytes, not %" PRIu64 ": another process continued it", name,
+               size, at);
+    for (size_t done_n = 0; done_n < bytes.n; done_n += LOG_PIECE) {
+        size_t n = bytes.n - done_n < LOG_PIECE ? bytes.n - done_n : LOG_PIECE;
+        SEFL_TRY(rows(j, 0, NULL, NULL, "INSERT INTO log VALUES(?,?,?)", db_text(name),
+                      db_u64(at + done_n), db_blob(span_of(bytes.p + done_n, n))));
+    }
+    SEFL_TRY(journal_commit(j));
+done:
+    if (st != SEFL_OK)
+        journal_rollback(j);
+    return st;
+}
+
+typedef struct log_walk {
+    sefl_buf *out;
+    size_t before;
+    unsigned n;
+} log_walk;
+
+static sefl_status walk_log(void *ctx, const db_row *row)
+{
+    log_walk *w = ctx;
+    sefl_span s = db_col_bytes(row, 1);
+    w->n++;
+    SEFL_NEED(db_col_u64(row, 0) == w->out->n - w->before, SEFL_EPROTO,
+              "journal: a log has a gap at byte %zu", w->out->n - w->before);
+    return wr_raw(w->out, s.p, s.n);
+}
+
+sefl_status journal_log_read(journal *j, const char *name, sefl_buf *out)
+{
+    log_walk w = { out, out->n, LOG_PAGE };
+    sefl_status st = SEFL_OK;
+    while (st == SEFL_OK && w.n == LOG_PAGE) {
+        w.n = 0;
+        st = rows(j, 0, walk_log, &w,
+                  "SELECT at, bytes FROM log WHERE name = ? AND at >= ? ORDER BY at LIMIT ?",
+                  db_text(name), db_u64(out->n - w.before), db_u64(LOG_PAGE));
+    }
+    if (st != SEFL_OK)
+        out->n = w.before;
+    SEFL_NEED(st != SEFL_OK || out->n > w.before, SEFL_ENOTFOUND, "the journal has no log %s",
+              name);
+    return st;
+}
+
 /* ---- updates ------------------------------------------------------------------------------- */
 
 sefl_status journal_update_put(journal *j, const journal_update *u)
@@ -625,13 +696,27 @@ sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out)
     return st;
 }
 
-sefl_status journal_client_rounds(journal *j, const uint8_t client[32], uint64_t *out)
+static sefl_status take_two(void *ctx, const db_row *row)
 {
-    return rows(
-        j, 0, db_take_u64, out,
-        "SELECT count(*) FROM body b LEFT JOIN round r ON r.task = b.task AND "
-        "r.round = b.round WHERE b.task = ? AND b.client = ? AND coalesce(r.skipped, 0) != 1",
-        db_u64(j->number), db_blob(span_of(client, 32)));
+    uint64_t *v = ctx;
+    v[0] = db_col_u64(row, 0);
+    v[1] = db_col_u64(row, 1);
+    return SEFL_OK;
+}
+
+sefl_status journal_client_rounds(journal *j, const uint8_t client[32], uint64_t *out,
+                                  uint64_t *last)
+{
+    uint64_t got[2] = { 0, 0 };
+    SEFL_PASS(
+        rows(j, 0, take_two, got,
+             "SELECT count(*), coalesce(max(b.round), 0) FROM body b LEFT JOIN round r ON r.task = "
+             "b.task AND "
+             "r.round = b.round WHERE b.task = ? AND b.client = ? AND coalesce(r.skipped, 0) != 1",
+             db_u64(j->number), db_blob(span_of(client, 32))));
+    *out = got[0];
+    *last = got[1];
+    return SEFL_OK;
 }
 
 sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[32], bool *out)

@@ -8,6 +8,7 @@
  *         NAME                 encrypted under it (store/journal/roundkey.h), or public bytes
  *         bodies/HASH          AS: updates (store/journal/spool.h)
  *     folder/task-T/round-N.kem  CSP: the 32 bytes from which it derives the key of round N
+ *     folder/task-T/round-N.past/  a secret that outlives the wipe of round N: key, kept
  *
  *     SEFL_TRY(journal_open(&j, folder, "csp", task_id));        // creates the folder, mode 0700
  *     SEFL_TRY(journal_round_put(j, &r));                         // durable on return
@@ -59,7 +60,8 @@ bool journal_is_url(const char *text);
 /* SEFL_EUNSUPPORTED if this build has no PostgreSQL, SEFL_EINVAL if the URL is refused. */
 sefl_status journal_check_store(const char *url) SEFL_MUST_CHECK;
 
-/* If task is NULL, the journal has no task: use only journal_kem_sweep and lasting facts. */
+/* If task is NULL, the journal has no task: use only journal_kem_sweep, journal_past_keep and
+ * lasting facts. */
 sefl_status journal_open_at(journal **out, const journal_place *at, const char *role,
                             const uint8_t task[32]) SEFL_MUST_CHECK;
 /* journal_open_at without a store. */
@@ -117,6 +119,13 @@ sefl_status journal_fact_has(journal *j, uint64_t round, const char *name,
 sefl_status journal_lasting_put(journal *j, const char *name, sefl_span value) SEFL_MUST_CHECK;
 sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out) SEFL_MUST_CHECK;
 
+/* Logs: named bytes of the whole folder that only grow (a shared ledger), at most 256 MiB. append
+ * fails with SEFL_ESTATE unless the log has `at` bytes, so of two writers one succeeds. read:
+ * SEFL_ENOTFOUND if nothing was appended. */
+sefl_status journal_log_append(journal *j, const char *name, uint64_t at,
+                               sefl_span bytes) SEFL_MUST_CHECK;
+sefl_status journal_log_read(journal *j, const char *name, sefl_buf *out) SEFL_MUST_CHECK;
+
 /* Transactions: several puts (rounds, facts, updates) take effect together or not at all.
  *
  *     SEFL_TRY(journal_begin(j));               // other threads wait until commit or rollback
@@ -158,6 +167,17 @@ sefl_status journal_path(journal *j, sefl_buf *out, uint64_t round,
  * store: deletes key and files in one transaction, and vacuums the table of keys. */
 sefl_status journal_round_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
 
+/* ---- a secret that outlives its round -------------------------------------------------------- */
+
+/* Like journal_secret_put and journal_secret_get, under a key of its own: journal_round_wipe leaves
+ * it. A round has one such secret. */
+sefl_status journal_past_put(journal *j, uint64_t round, sefl_span bytes,
+                             const sefl_rng *rng) SEFL_MUST_CHECK;
+sefl_status journal_past_get(journal *j, uint64_t round, sefl_buf *out) SEFL_MUST_CHECK;
+/* Destroys these secrets of every other task in the folder, and those of this task outside the
+ * rounds from .. to (from > to: all), as journal_round_wipe does. Without a task all. */
+sefl_status journal_past_keep(journal *j, uint64_t from, uint64_t to) SEFL_MUST_CHECK;
+
 /* ---- CSP: the bytes of a round key ----------------------------------------------------------- */
 
 enum { JOURNAL_KEM = 32 };
@@ -196,9 +216,9 @@ sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn,
                             void *ctx) SEFL_MUST_CHECK;
 sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out) SEFL_MUST_CHECK;
 /* Counts this task's rounds with an update from this client, except rounds skipped before their
- * charge. */
-sefl_status journal_client_rounds(journal *j, const uint8_t client[32],
-                                  uint64_t *out) SEFL_MUST_CHECK;
+ * charge. *last becomes the last of them, 0 if there is none. */
+sefl_status journal_client_rounds(journal *j, const uint8_t client[32], uint64_t *out,
+                                  uint64_t *last) SEFL_MUST_CHECK;
 /* Sets *out to whether any client uploaded the same units in another round of this task. */
 sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[32],
                                 bool *out) SEFL_MUST_CHECK;

@@ -52,16 +52,16 @@ static sefl_status check_options(const PQconninfoOption *o)
 {
     const char *host = value_of(o, "host"), *addr = value_of(o, "hostaddr");
     SEFL_NEED(!*value_of(o, "password"), SEFL_EINVAL,
-              "store: the URL contains a password: put it into a passfile (~/.pgpass, or "
+              "the URL contains a password: put it into a passfile (~/.pgpass, or "
               "?passfile=FILE) and remove it from the URL");
-    SEFL_NEED(!*value_of(o, "service"), SEFL_EINVAL, "store: the URL must not name a service");
+    SEFL_NEED(!*value_of(o, "service"), SEFL_EINVAL, "the URL must not name a service");
     SEFL_NEED(*host || *addr, SEFL_EINVAL,
-              "store: the URL names no host (a Unix socket: postgresql:///DATABASE?host=/FOLDER)");
-    SEFL_NEED(*value_of(o, "dbname"), SEFL_EINVAL, "store: the URL names no database");
+              "the URL names no host (a Unix socket: postgresql:///DATABASE?host=/FOLDER)");
+    SEFL_NEED(*value_of(o, "dbname"), SEFL_EINVAL, "the URL names no database");
     SEFL_NEED((all_local(host) && all_local(addr)) ||
                   strcmp(value_of(o, "sslmode"), "verify-full") == 0,
               SEFL_EINVAL,
-              "store: the server %s is not on this machine: add sslmode=verify-full (and "
+              "the server %s is not on this machine: add sslmode=verify-full (and "
               "sslrootcert=FILE) to the URL",
               *host ? host : addr);
     return SEFL_OK;
@@ -70,9 +70,9 @@ static sefl_status check_options(const PQconninfoOption *o)
 static sefl_status parse(PQconninfoOption **out, const char *url)
 {
     SEFL_NEED(strncmp(url, PG_PREFIX, strlen(PG_PREFIX)) == 0, SEFL_EINVAL,
-              "store: not a URL that begins with " PG_PREFIX);
+              "not a URL that begins with " PG_PREFIX);
     *out = PQconninfoParse(url, NULL); /* its message may quote the URL: not shown */
-    SEFL_NEED(*out != NULL, SEFL_EINVAL, "store: the URL is malformed");
+    SEFL_NEED(*out != NULL, SEFL_EINVAL, "the URL is malformed");
     sefl_status st = check_options(*out);
     if (st != SEFL_OK)
         PQconninfoFree(*out), *out = NULL;
@@ -119,46 +119,46 @@ void pg_disconnect(pg *d)
     }
 }
 
-/* Asks for one text value. */
-static sefl_status ask(pg *d, const char *sql, char out[64])
+/* What a connection sets and asks, in one message. */
+static const char hello[] =
+    "SET statement_timeout='60s';SET lock_timeout='20s';"
+    "SET idle_in_transaction_session_timeout='5s';SET standard_conforming_strings=on;"
+    "SELECT current_setting('fsync'), current_setting('full_page_writes'),"
+    " current_setting('synchronous_commit'),"
+    " pg_is_in_recovery() OR current_setting('transaction_read_only')::bool,"
+    " coalesce(current_schema(), '')";
+
+static sefl_status check_answers(const pg *d, const PGresult *r)
 {
-    char why[200];
-    PGresult *r = PQexec(d->conn, sql);
-    bool ok = PQresultStatus(r) == PGRES_TUPLES_OK && PQntuples(r) == 1;
-    if (ok)
-        snprintf(out, 64, "%s", PQgetvalue(r, 0, 0));
-    PQclear(r);
-    SEFL_NEED(ok, SEFL_EIO, "%s: %s", d->base.place, pg_reason(PQerrorMessage(d->conn), why));
+    static const char *const names[] = { "fsync", "full_page_writes", "synchronous_commit" };
+    for (int i = 0; i < 3; i++) {
+        const char *v = PQgetvalue(r, 0, i);
+        SEFL_NEED(
+            strcmp(v, "on") == 0 || (i == 2 && strcmp(v, "remote_apply") == 0), SEFL_ESTATE,
+            "%s: the server runs with %s=%.20s, so a crash could undo acknowledged steps: set "
+            "it to on",
+            d->base.place, names[i], v);
+    }
+    SEFL_NEED(strcmp(PQgetvalue(r, 0, 3), "f") == 0, SEFL_ESTATE, "%s is read-only (a standby?)",
+              d->base.place);
+    SEFL_NEED(*PQgetvalue(r, 0, 4), SEFL_ENOTFOUND,
+              "%s: the schema of the search path does not exist", d->base.place);
     return SEFL_OK;
 }
 
 static sefl_status check_server(pg *d)
 {
-    static const char *const must_be_on[] = { "fsync", "full_page_writes" };
-    char v[64], sql[64];
+    char why[200];
     SEFL_NEED(PQserverVersion(d->conn) >= OLDEST, SEFL_EUNSUPPORTED,
               "%s: PostgreSQL %d is too old: version 12 or later is needed", d->base.place,
               PQserverVersion(d->conn) / 10000);
-    for (size_t i = 0; i < 2; i++) {
-        snprintf(sql, sizeof sql, "SHOW %s", must_be_on[i]);
-        SEFL_PASS(ask(d, sql, v));
-        SEFL_NEED(strcmp(v, "on") == 0, SEFL_ESTATE,
-                  "%s: the server runs with %s=%s, so a crash could undo acknowledged steps: turn "
-                  "it on",
-                  d->base.place, must_be_on[i], v);
-    }
-    SEFL_PASS(ask(d, "SHOW synchronous_commit", v));
-    SEFL_NEED(strcmp(v, "on") == 0 || strcmp(v, "remote_apply") == 0, SEFL_ESTATE,
-              "%s: the server runs with synchronous_commit=%s, so a crash could undo acknowledged "
-              "steps: set it to on",
-              d->base.place, v);
-    SEFL_PASS(
-        ask(d, "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool", v));
-    SEFL_NEED(strcmp(v, "f") == 0, SEFL_ESTATE, "%s is read-only (a standby?)", d->base.place);
-    SEFL_PASS(ask(d, "SELECT coalesce(current_schema(), '')", v));
-    SEFL_NEED(*v, SEFL_ENOTFOUND, "%s: the schema of the search path does not exist",
-              d->base.place);
-    return SEFL_OK;
+    PGresult *r = PQexec(d->conn, hello);
+    sefl_status st =
+        PQresultStatus(r) == PGRES_TUPLES_OK && PQntuples(r) == 1
+            ? check_answers(d, r)
+            : sefl_fail(SEFL_EIO, "%s: %s", d->base.place, pg_reason(PQerrorMessage(d->conn), why));
+    PQclear(r);
+    return st;
 }
 
 /* Ignores notices: libpq prints them on stderr by default. */
@@ -187,12 +187,6 @@ static sefl_status connect_once(pg *d)
     PQconninfoFree(o);
     SEFL_NEED(ok, SEFL_EINVAL, "%s is not on this machine: add sslmode=verify-full to the URL",
               d->base.place);
-    PGresult *r = PQexec(d->conn, "SET statement_timeout='60s';SET lock_timeout='20s';"
-                                  "SET idle_in_transaction_session_timeout='5s';"
-                                  "SET standard_conforming_strings=on");
-    ok = PQresultStatus(r) == PGRES_COMMAND_OK;
-    PQclear(r);
-    SEFL_NEED(ok, SEFL_EIO, "%s: %s", d->base.place, pg_reason(PQerrorMessage(d->conn), why));
     return check_server(d);
 }
 

@@ -21,7 +21,7 @@ static sefl_status zero_noise(void *ctx, int64_t *e, size_t first, size_t n)
 int main(void)
 {
     uint8_t seed[PRG_SEED] = { 1 }, coins_seed[NOISE_COINS] = { 2 }, id[SHARES_ID] = { 3 };
-    uint8_t reply[NOISE_REPLY_HEAD + N * 4], taken[N * 2];
+    uint8_t reply[NOISE_REPLY_HEAD + N * 4], taken[4 * N];
     uint64_t digit[N], share[N];
     int64_t w[N];
     prg coins;
@@ -40,23 +40,29 @@ int main(void)
     if (shares_pool_new(&p, 0, &rng) != SEFL_OK ||
         shares_pool_add(p, id, share, N, 32) != SEFL_OK ||
         shares_pool_pick(p, &slice, N) != SEFL_OK ||
-        shares_pool_take(p, &slice, taken, 2) != SEFL_OK)
+        shares_pool_take(p, &slice, taken, 4) != SEFL_OK)
         return 1;
     shares_pool_free(p);
     noise_digits d = noise_digits_of(digit);
-    noise_taken x = { taken, 2 };
-    for (int own = 0; own < 2; own++) {
+    static uint8_t kept[2][N * NOISE_KEPT];
+    CT_SECRET(kept, sizeof kept);
+    const noise_memory memory = { .past = { kept[0] }, .keep = kept[1] };
+    for (int i = 0; i < 3; i++) { /* joint, own, joint with a filter */
+        const bool own = i == 1;
         noise_params np = {
             .count = N, .k = 16, .t = 12, .g = 16, .shape = own ? &noise_own : &noise_joint
         };
+        if (i == 2)
+            np.gamma[0] = 3000, np.lags = 1;
+        noise_taken x = { taken, noise_share_bytes(&np) };
         noise_source add = own ? (noise_source){ zero_noise, NULL } : noise_taken_of(&x);
         size_t bytes;
         if (noise_reply_bytes(&bytes, &np) != SEFL_OK ||
-            noise_reply_make(reply, &np, &d, &add, NULL, NULL, &rng) != SEFL_OK)
+            noise_reply_make(reply, &np, &d, &add, &memory, NULL, &rng) != SEFL_OK)
             return 1;
         CT_PUBLIC(reply, sizeof reply); /* it leaves */
-        if (noise_reply_finish(w, &np, span_of(reply, bytes), &d, &add, NULL, NULL, coins_seed) !=
-            SEFL_OK)
+        if (noise_reply_finish(w, &np, span_of(reply, bytes), &d, &add, &memory, NULL,
+                               coins_seed) != SEFL_OK)
             return 1;
     }
     return 0;

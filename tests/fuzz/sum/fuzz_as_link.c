@@ -116,6 +116,7 @@ static void word(tape *t, rd *r, uint64_t opened)
     case 4:
         m = mark(take(r));
         CHECK_OK(ledger_head_write(&b, &m));
+        CHECK_OK(wr_u8(&b, take(r) % 8 == 0 ? (uint8_t)take(r) : 0)); /* lags */
         frame(&t->in, LINK_GO, buf_span(&b));
         break;
     case 5: {

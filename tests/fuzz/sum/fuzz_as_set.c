@@ -134,6 +134,7 @@ static void word(z_tape *t, rd *r, uint8_t root[32])
         break;
     case 6:
         MUST_OK(ledger_head_write(&b, mark));
+        MUST_OK(wr_u8(&b, 0)); /* lags */
         z_frame(&t->in, LINK_GO, 0, buf_span(&b));
         break;
     case 7: {

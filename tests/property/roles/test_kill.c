@@ -9,6 +9,8 @@
  *  - without noise the result is the plain sum; a result that is released twice is the same;
  *  - a result implies that the round's sealing key is gone, a signed round that it is there; the
  *    verdict on a set is the same in every life;
+ *  - correlated noise: what both servers keep of a released round adds up to its noise, is the same
+ *    in every life until it is destroyed, and the next round takes back all of it or nothing;
  *  - nothing stands in the way of the next start. */
 #include "support/folder.h"
 #include "unit/sum/link_rounds.h"
@@ -176,7 +178,55 @@ typedef struct seen {
     bool opened[ROUNDS + 1], forgotten[ROUNDS + 1], decided[ROUNDS + 1];
     uint8_t output[ROUNDS + 1][32];
     uint8_t root[ROUNDS + 1][32]; /* of the verdict */
+    bool has_noise[ROUNDS + 1];
+    int64_t noise[ROUNDS + 1][W_VALUES]; /* of a released round, in units of 2^-F */
 } seen;
+
+/* A released value less its aggregate and its fresh noise, in units of 2^-F. */
+static int64_t taken_back(const federation *f, const seen *s, uint64_t r, const uint8_t *w,
+                          size_t i)
+{
+    const pack *p = &f->w->t.ahe.pack;
+    const unsigned F = 52 - p->k;
+    const uint64_t released = 2 * load_u64(w + 8 * i) + 1;
+    const uint64_t back =
+        (released << (F - 1)) - ((uint64_t)f->total[r][i] << (F - p->t)) - (uint64_t)s->noise[r][i];
+    return (int64_t)(back << 12) >> 12;
+}
+
+/* Correlated noise, if both servers still have what they kept of the round. */
+static void look_at_noise(federation *f, const as_store *ta, const csp_store *tc, uint64_t r,
+                          seen *s)
+{
+    const task *t = &f->w->t;
+    sefl_buf a = { 0 }, c = { 0 }, w = { 0 };
+    if (file_exists(at("released-%llu", r)) && ta->get(ta->ctx, AS_HISTORY, r, &a) == SEFL_OK &&
+        tc->get(tc->ctx, CSP_HISTORY, r, &c) == SEFL_OK) {
+        assert_true(a.n == c.n && a.n == NOISE_ID + t->values * 8);
+        assert_memory_equal(a.p, c.p, NOISE_ID); /* of one reveal */
+        for (size_t i = 0; i < t->values; i++) {
+            int64_t n =
+                (int64_t)(load_u64(a.p + NOISE_ID + 8 * i) + load_u64(c.p + NOISE_ID + 8 * i));
+            int64_t most = (int64_t)2048 << (52 - t->ahe.pack.k);
+            assert_true(n > -most && n < most);
+            assert_true(!s->has_noise[r] || s->noise[r][i] == n);
+            s->noise[r][i] = n;
+        }
+        s->has_noise[r] = true;
+    }
+    if (s->has_noise[r] && (r == 1 || s->has_noise[r - 1])) {
+        int64_t most = 0;
+        CHECK_OK(file_read(&w, at("released-%llu", r), 8 * W_VALUES));
+        for (size_t i = 0; i < t->values; i++)
+            most |= taken_back(f, s, r, w.p, i);
+        for (size_t i = 0; i < t->values && most != 0; i++) {
+            int64_t off = taken_back(f, s, r, w.p, i) +
+                          (int64_t)((__int128)t->filter.gamma[0] * s->noise[r - 1][i] / 4096);
+            assert_true(r > 1 && off >= -2 && off <= 2);
+        }
+    }
+    buf_clear(&a), buf_clear(&c), buf_clear(&w);
+}
 
 /* AS has CSP's verdict: it keeps the whole set, and is the same in every life. */
 static void look_at_verdict(federation *f, const as_store *t, uint64_t round, seen *s)
@@ -242,6 +292,8 @@ static void look(federation *f, seen *s)
         }
         if (task_is_sealed(&w->t))
             look_at_verdict(f, &ta, round, s);
+        if (w->t.filter.b > 0)
+            look_at_noise(f, &ta, &t, round, s);
         if (r.state != CSP_REVEALED) {
             assert_true(!s->opened[round] && !file_exists(at("released-%llu", round)));
             continue;
@@ -315,15 +367,19 @@ static void check_end(federation *f)
         buf_clear(&b);
         assert_false(file_exists(at("aggregator/task-1/round-%llu", r))); /* all secrets are gone */
         assert_false(file_exists(at("csp/task-1/round-%llu", r)));
+        assert_false(file_exists(at("aggregator/task-1/round-%llu.past", r)));
+        assert_false(file_exists(at("csp/task-1/round-%llu.past", r)));
     }
     books_close(&as);
     books_close(&cs);
 }
 
-static void run_federation(const char *name, const char *scheme, task_noise noise,
+static void run_federation(const char *name, const char *scheme, task_noise noise, unsigned gamma,
                            const sefl_rng *rng, unsigned long trials)
 {
     federation f = { .w = world_new(scheme, noise, 120) };
+    if (gamma > 0)
+        world_filter(f.w, (dp_filter){ .b = 1, .gamma = { (uint16_t)gamma } });
     unsigned kills = 0;
     snprintf(f.w->t.population, sizeof f.w->t.population, "people");
     f.w->t.rounds = ROUNDS;
@@ -368,10 +424,11 @@ static void killed(void **state)
     seeded g;
     test_seed(&g, "kills of both servers");
     sefl_rng rng = seeded_rng(&g);
-    run_federation("paillier", "paillier", TASK_NOISE_NONE, &rng, test_count(2, 30));
-    run_federation("none", "pad", TASK_NOISE_NONE, &rng, test_count(6, 100));
-    run_federation("own", "pad", TASK_NOISE_OWN, &rng, test_count(4, 100));
-    run_federation("joint", "pad", TASK_NOISE_JOINT, &rng, test_count(2, 30));
+    run_federation("paillier", "paillier", TASK_NOISE_NONE, 0, &rng, test_count(2, 30));
+    run_federation("none", "pad", TASK_NOISE_NONE, 0, &rng, test_count(6, 100));
+    run_federation("own", "pad", TASK_NOISE_OWN, 0, &rng, test_count(4, 100));
+    run_federation("joint", "pad", TASK_NOISE_JOINT, 0, &rng, test_count(1, 30));
+    run_federation("filter", "pad", TASK_NOISE_JOINT, 3000, &rng, test_count(3, 60));
 }
 
 int main(void)

@@ -13,6 +13,7 @@ static void goes_on(void **state)
         "protection=none models.keep=1 rounds.count=4 rounds.max_per_client=4",
         "privacy.filter=2500,900 rounds.count=5 network.dropout=0.5 clients=8 rounds.threshold=2",
         "privacy.filter=3000 privacy.noise=own rounds.count=4",
+        "crypto=full privacy.filter=2500,900 rounds.count=4",
         "privacy.filter=3000 protection=cdp privacy.z=1 rounds.count=4",
     };
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {

@@ -25,6 +25,7 @@ static void full_is_clear(void **state)
         { "record", "privacy.unit=record privacy.records_max=3 training.lr=1" },
         { "drawn",
           "privacy.unit=record privacy.records_max=9 privacy.record_rate=0.3 training.lr=1" },
+        { "quantile", "privacy.clip_quantile=0.5" },
         { "only", "training.only=rnn.weight_ih*,decoder.bias" },
         { "only-capped", "training.only=decoder.* privacy.weights=capped privacy.weight_cap=200 "
                          "server.step=adam server.lr=0.01 training.optimiser=adam "
@@ -106,6 +107,34 @@ static float *values_of(const char *run, const char *model, model_meta *meta)
     snprintf(path, sizeof path, "runs/%s/model/%s.safetensors", run, model);
     CHECK_OK(model_read(meta, &theta, &n, folder_path(path)));
     return theta;
+}
+
+/* A clip that is found: from far above and from far below it comes to the same value. The noise that
+ * a target epsilon needs is that of a fixed clip: the bit costs nothing. */
+static void clip_is_found(void **state)
+{
+    (void)state;
+    static const char *const from[] = { "privacy.clip=4", "privacy.clip=0.2" };
+    double end[2];
+    for (size_t i = 0; i < 2; i++) {
+        char name[64], more[512];
+        model_meta meta;
+        snprintf(name, sizeof name, "clip-%zu", i);
+        snprintf(more, sizeof more,
+                 "%s privacy.clip_quantile=0.5 clients=40 data.words=200 rounds.count=30 "
+                 "privacy.z=0.02 training.lr=2",
+                 from[i]);
+        (void)must(name, more);
+        sefl_free(values_of(name, "last", &meta));
+        end[i] = (double)meta.clip / 1e9;
+    }
+    print_message("clip from 4: %g, from 0.2: %g\n", end[0], end[1]);
+    assert_true(end[0] < 2 && end[1] > 0.4);
+    assert_true(fabs(log(end[0] / end[1])) < 0.3);
+    simulate_result fixed = must("clip-fixed", "privacy.claim=dp privacy.z=0 privacy.epsilon=40"),
+                    found = must("clip-found", "privacy.claim=dp privacy.z=0 privacy.epsilon=40 "
+                                               "privacy.clip_quantile=0.5");
+    assert_true(fixed.z > 0 && fabs(found.z / fixed.z - 1) < 1e-5);
 }
 
 /* training.only: the noise and the step change the named tensors; all others keep every bit. */
@@ -326,6 +355,7 @@ static void diverged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(clip_is_found),
         cmocka_unit_test(full_is_clear),
         cmocka_unit_test(only_some_tensors),
         cmocka_unit_test(threads_do_not_matter),

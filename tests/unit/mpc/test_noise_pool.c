@@ -356,7 +356,8 @@ static void plain_is_the_sum(void **state)
         CHECK_OK(shares_pool_pick(as, &slice, n));
         CHECK_OK(shares_pool_take(as, &slice, x[0], BYTES));
         CHECK_OK(shares_pool_take(csp, &slice, x[1], BYTES));
-        CHECK_OK(shares_fill_plain(x[2], BYTES, n, s % 2 ? threads : NULL, &rng[1][0], &rng[1][1]));
+        CHECK_OK(
+            shares_fill_plain(x[2], BYTES, 0, n, s % 2 ? threads : NULL, &rng[1][0], &rng[1][1]));
         for (size_t i = 0; i < n; i++) {
             uint32_t v[3];
             for (int j = 0; j < 3; j++)

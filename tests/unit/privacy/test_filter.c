@@ -230,6 +230,10 @@ static void gains(void **state)
                 if (plain.mean / (with.mean * s) > best[1])
                     best[0] = plain.last / (with.last * s), best[1] = plain.mean / (with.mean * s);
             }
+            const dp_filter found = dp_filter_best(n, &who, momentum[m]);
+            const double price = dp_filter_models(&found, n, momentum[m]).mean *
+                                 dp_filter_s(&found, n, &who) / sqrt(p);
+            assert_true(found.b == 1 && fabs(plain.mean / price - best[1]) < 1e-12);
             /* the optimum is flat: the next gamma moves the gain in the last model */
             assert_true(fabs(best[0] - rows[i].gain[m][0]) < 0.0151);
             assert_true(fabs(best[1] - rows[i].gain[m][1]) < 0.0051);
@@ -242,6 +246,7 @@ static void gains(void **state)
         const double s = dp_filter_s(&f, 100, &(dp_turns){ 100, 1 });
         assert_true(with.last * s >= plain.last * 10 * 0.9999999);
     }
+    assert_int_equal(dp_filter_best(100, &(dp_turns){ 100, 1 }, 0).b, 0);
 }
 
 int main(void)

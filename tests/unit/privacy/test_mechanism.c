@@ -371,18 +371,51 @@ static void rounding_without_noise(void **state)
     TEST_FAULTS(FAULT_RANDOM, st = dp_quantise_plain(X, &g, v, N, NULL, &rng), (void)0);
 }
 
+/* The norm bit: its sign says whether the scaled vector was within the clip, and vector and bit keep
+ * the bound S2 that the charge depends on, whatever the scale. */
+static void norm_bit(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    dp_grid g;
+    seeded gen;
+    float v[N];
+    int64_t X[N + 1];
+    seeded_init(&gen, 5, "norm bit");
+    sefl_rng rng = seeded_rng(&gen);
+    CHECK_OK(dp_grid_init(&g, &(dp_grid_config){ .z = 1, .clip = 2, .dim = N + 1, .clients = 9 }));
+    for (size_t i = 0; i < N; i++)
+        v[i] = i % 2 ? 0.3F : -0.3F; /* norm 1.897 */
+    static const double scales[] = { 1e-3, 1, 1.04, 1.06, 50, 1024 };
+    for (size_t k = 0; k < sizeof scales / sizeof *scales; k++) {
+        const dp_weight bit = { .scale = scales[k] };
+        dp_quantise_info info;
+        CHECK_OK(dp_quantise(X, &info, &g, v, N, &bit, &rng));
+        const double norm = 0.3 * sqrt(N) * scales[k], most = sqrt(0.99) * 2;
+        const double slot = (double)X[N] * g.q / 0.2;
+        assert_true(fabs(slot - (norm > most ? -1 : 1)) < 0.01);
+        assert_true(fabs(info.norm / norm - 1) < 1e-6);
+        const double first = norm > most ? 0.3 * scales[k] * most / norm : 0.3 * scales[k];
+        assert_true(fabs((double)X[1] * g.q - first) < 2 * g.q);
+        uint64_t hi, square = sum_of_squares(&hi, X, N + 1);
+        assert_true(hi == 0 && square <= g.s2);
+    }
+    const dp_weight huge = { .scale = 1e308 };
+    for (size_t i = 0; i < N; i++)
+        v[i] = 1e30F;
+    CHECK_STATUS(dp_quantise(X, NULL, &g, v, N, &huge, &rng), SEFL_EINVAL);
+    assert_true(dp_norm_share(0.2 * 5, 2, 10) == 0.75 && dp_norm_share(-9, 2, 10) == 0);
+    assert_true(dp_norm_share(9, 2, 10) == 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(grid_numbers),
-        cmocka_unit_test(grid_refuses),
-        cmocka_unit_test(rounding_keeps_its_bounds),
-        cmocka_unit_test(rejection_rules),
-        cmocka_unit_test(no_value_out_of_nothing),
-        cmocka_unit_test(records_add_up),
-        cmocka_unit_test(rounding_without_noise),
-        cmocka_unit_test(discrete_gauss_law),
-        cmocka_unit_test(g44_sampler_law),
+        cmocka_unit_test(norm_bit),           cmocka_unit_test(grid_numbers),
+        cmocka_unit_test(grid_refuses),       cmocka_unit_test(rounding_keeps_its_bounds),
+        cmocka_unit_test(rejection_rules),    cmocka_unit_test(no_value_out_of_nothing),
+        cmocka_unit_test(records_add_up),     cmocka_unit_test(rounding_without_noise),
+        cmocka_unit_test(discrete_gauss_law), cmocka_unit_test(g44_sampler_law),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

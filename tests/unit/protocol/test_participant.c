@@ -281,6 +281,22 @@ static void test_sampling(void **state)
     participant_free(m);
 }
 
+/* With rounds.separation, a client that has no turn waits for the next round. */
+static void test_turns(void **state)
+{
+    (void)state;
+    participant *m = NULL;
+    task turns;
+    CHECK_OK(sample_task(&turns, "rounds.separation=2", NULL));
+    CHECK_OK(participant_new(&m, &turns, 0, &rng));
+    CHECK_OK(tell(m, &turns, ROUND_OPEN, 1, false, 0));
+    expect(m, PARTICIPANT_POLL, 1, 0);
+    CHECK_OK(tell(m, &turns, ROUND_OPEN, 2, true, 0));
+    expect(m, PARTICIPANT_FETCH_MODEL, 2, 0);
+    participant_free(m);
+    task_clear(&turns);
+}
+
 static void test_restore(void **state)
 {
     (void)state;
@@ -583,13 +599,21 @@ static void test_news_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounds),       cmocka_unit_test(test_waits_and_ends),
-        cmocka_unit_test(test_stays),        cmocka_unit_test(test_end),
-        cmocka_unit_test(test_deadline),     cmocka_unit_test(test_back_off),
-        cmocka_unit_test(test_sampling),     cmocka_unit_test(test_restore),
-        cmocka_unit_test(test_headers),      cmocka_unit_test(test_every_phase_with_every_event),
-        cmocka_unit_test(test_random_walks), cmocka_unit_test(test_policy),
-        cmocka_unit_test(test_news),         cmocka_unit_test(test_news_faults),
+        cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_waits_and_ends),
+        cmocka_unit_test(test_stays),
+        cmocka_unit_test(test_end),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_back_off),
+        cmocka_unit_test(test_sampling),
+        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_restore),
+        cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_every_phase_with_every_event),
+        cmocka_unit_test(test_random_walks),
+        cmocka_unit_test(test_policy),
+        cmocka_unit_test(test_news),
+        cmocka_unit_test(test_news_faults),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -124,6 +124,7 @@ static const review task_reviews[] = {
     { "training.epochs", AGREED, true }, /* what clients shall do */
     { "training.steps", AGREED, true },
     { "privacy.clip", AGREED, false },
+    { "privacy.clip_quantile", AGREED, false },
     { "privacy.noise", AGREED, false },
     { "privacy.z", AGREED, false },
     { "privacy.claim", AGREED, false },
@@ -285,7 +286,7 @@ static const struct {
     { "/roles/aggregator/http.c", "\"ETag: \\\"%s\\\"\\n\"" },
     { "/roles/aggregator/http.c", "\"Retry-After: " },
     { "/roles/aggregator/", "\"Cache-Control: no-store\\n\"" },
-    { "/bench/round/ingest.c", "\"Sefl-Bench-Client\"" },
+    { "/bench/round/ingest_plan.h", "\"Sefl-Bench-Client\"" },
     { "/bench/round/ingest.c", "https_header(r, NUMBER)" },
     { "/bench/round/page.c", "Host: " },
     { "/bench/round/page.c", "Cookie: " },

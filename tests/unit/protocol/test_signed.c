@@ -230,8 +230,13 @@ static void test_layouts(void **state)
     s.slice.n = 2;
     s.slice.part[0].count = 9, s.slice.part[1].first = 4, s.slice.part[1].count = 5;
     seeded_fill(&gen, s.slice.part[1].id, SHARES_ID);
+    s.lags = 10; /* the second and the fourth round before */
+    seeded_fill(&gen, s.past[1], 32), seeded_fill(&gen, s.past[3], 32);
     size_t sta_n = round_statement_write(sta, &s);
-    assert_int_equal(sta_n, STATEMENT_FIXED + 4 + 2 * SLICE_PART);
+    assert_int_equal(sta_n, STATEMENT_FIXED + 4 + 2 * SLICE_PART + 1 + 2 * 32);
+    assert_int_equal(sta[sta_n - 65], 10);
+    assert_memory_equal(sta + sta_n - 64, s.past[1], 32);
+    assert_memory_equal(sta + sta_n - 32, s.past[3], 32);
     assert_int_equal(load_u32(sta + 84), 2);
     assert_memory_equal(sta + 88 + 48, s.slice.part[1].id, 32);
     assert_memory_equal(sta, s.task, 32);
@@ -241,12 +246,16 @@ static void test_layouts(void **state)
     assert_memory_equal(sta + 52, s.set, 32);
     CHECK_OK(round_statement_read(&s2, span_of(sta, sta_n)));
     assert_memory_equal(&s.slice, &s2.slice, sizeof s.slice);
+    assert_int_equal(s2.lags, 10);
+    assert_memory_equal(s.past, s2.past, sizeof s.past);
     assert_memory_equal(s.task, s2.task, 32);
     assert_memory_equal(s.set, s2.set, 32);
     assert_true(s2.round == 3 && s2.attempt == 2 && s2.clients == 31);
     CHECK_STATUS(round_statement_read(&s2, span_of(sta, sta_n + 1)), SEFL_EPROTO);
     for (size_t n = 0; n < sta_n; n++)
         CHECK_STATUS(round_statement_read(&s2, span_of(sta, n)), SEFL_EPROTO);
+    sta[sta_n - 65] = 16 + 2; /* a fifth round */
+    CHECK_STATUS(round_statement_read(&s2, span_of(sta, sta_n - 32)), SEFL_EPROTO);
 }
 
 /* The hash computed by hand, independent of the order of the members; a duplicate client is

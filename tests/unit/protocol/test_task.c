@@ -341,6 +341,17 @@ static void test_rules(void **state)
           "privacy.sampling must be all" },
         { "privacy.filter=3000", "privacy.sampling=open", "privacy.rate=0.5", 0, SEFL_EINVAL,
           "privacy.sampling must be all" },
+        { "privacy.clip_quantile=1", 0, 0, 0, SEFL_EINVAL, "privacy.clip_quantile is 1" },
+        { "privacy.clip_quantile=0.5", "privacy.noise=none", "privacy.claim=none", 0, SEFL_EINVAL,
+          "privacy.clip_quantile" },
+        { "privacy.clip_quantile=0.5", "privacy.weights=capped", "privacy.weight_cap=5", 0,
+          SEFL_EINVAL, "privacy.clip_quantile" },
+        { "privacy.clip_quantile=0.5", "privacy.unit=record", "privacy.records_max=10", 0,
+          SEFL_EINVAL, "privacy.clip_quantile" },
+        { "privacy.clip_quantile=0.5", "privacy.filter=3000", 0, 0, SEFL_EINVAL,
+          "together with privacy.filter" },
+        { "privacy.clip_quantile=0.5", "privacy.clip=0.000001", 0, 0, SEFL_EINVAL,
+          "privacy.clip is" },
         { "privacy.filter=3000", "server.step=adam", 0, 0, SEFL_EINVAL, "server Adam" },
         { "privacy.filter=3000", "privacy.unit=record", "privacy.records_max=10",
           "privacy.record_rate=0.5", SEFL_EINVAL, "drawn in secret" },
@@ -561,6 +572,41 @@ static void test_noise_modes(void **state)
         assert_int_equal(t.grid.clients, 400);
         assert_int_equal(t.local_steps, 1);
         CHECK_OK(pack_check(&t.ahe.pack));
+        task_clear(&t);
+
+        /* a clip that is found: one more value, the same grid in units of the clip, the same charge */
+        task fixed;
+        CHECK_OK(sample_task(&fixed, schemes[i], NULL));
+        CHECK_OK(sample_task(&t, schemes[i], "privacy.clip_quantile=0.25", NULL));
+        assert_int_equal(t.values, fixed.values + 1);
+        assert_int_equal(task_trained(&t), fixed.values);
+        assert_true(task_event(&t, 3).z == task_event(&fixed, 3).z);
+        assert_true(task_clip_scale(&fixed, 77) == 1 && task_next_clip(&fixed, 0, NULL, 4) == 0);
+        assert_true(task_clip_scale(&t, 2 * t.clip_nano) == 0.5);
+        const uint64_t least = (t.clip_nano + 1023) / 1024, most = t.clip_nano * 1024;
+        assert_true(task_clip_fits(&t, least) && task_clip_fits(&t, most));
+        assert_false(task_clip_fits(&t, 0));
+        assert_false(task_clip_fits(&t, t.clip_nano / 1024 - 1));
+        assert_false(task_clip_fits(&t, most + 1024));
+        int64_t *w = calloc(t.values, sizeof *w);
+        assert_non_null(w);
+        const double slot = 0.1 * (double)t.clip_nano / 1e9 * 8; /* eight bits, all set */
+        for (int sign = -1; sign <= 1; sign += 2) {
+            const double step = task_value(&t, 1) - task_value(&t, 0);
+            w[t.values - 1] = (int64_t)(sign * slot / step);
+            const double part = (task_value(&t, w[t.values - 1]) / slot + 1) / 2;
+            double got = (double)task_next_clip(&t, t.clip_nano, w, 8);
+            double want = (double)t.clip_nano * exp(-0.2 * (fmin(fmax(part, 0), 1) - 0.25));
+            assert_true(fabs(got / want - 1) < 1e-4); /* (1 - x / 1024)^1024 */
+            assert_int_equal(task_next_clip(&t, sign > 0 ? least : most, w, 8),
+                             sign > 0 ? least : most); /* the range ends it */
+            w[t.values - 1] *= 1000; /* noise beyond all clients: no more than all of them */
+            got = (double)task_next_clip(&t, t.clip_nano, w, 8);
+            want = (double)t.clip_nano * exp(-0.2 * ((sign > 0 ? 1 : 0) - 0.25));
+            assert_true(fabs(got / want - 1) < 1e-4);
+        }
+        free(w);
+        task_clear(&fixed);
         task_clear(&t);
 
         /* records drawn in secret: charged at their rate, against the servers too */
@@ -812,6 +858,19 @@ static void test_filter(void **state)
         task_clear(&none);
         task_clear(&t);
     }
+    /* auto: the turns and the filter that `sefl privacy plan --correlated` proposes */
+    task a;
+    CHECK_OK(sample_task(&a, "privacy.filter=auto", "rounds.max_per_client=1", "rounds.count=100",
+                         "rounds.enrolled=800", "rounds.threshold=0", NULL));
+    assert_true(a.filter.b == 1 && a.filter.gamma[0] == 3554 && a.separation == 100);
+    assert_int_equal(a.threshold, 4);
+    task_clear(&a);
+    CHECK_OK(sample_task(&a, "privacy.filter=auto", "rounds.separation=20", "rounds.count=100",
+                         "rounds.enrolled=800", "server.step=momentum", NULL));
+    assert_true(a.filter.gamma[0] == 3800 && a.separation == 20 && a.max_rounds_per_client == 0);
+    task_clear(&a);
+    CHECK_STATUS(sample_task(&a, "privacy.filter=auto", NULL), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "only if clients take turns"));
     /* a wide ring leaves too few bits below it for the guard bits of paillier */
     static const char *const wide[] = { "crypto.scheme=paillier", "privacy.claim=none",
                                         "privacy.z=4", "rounds.enrolled=16000000" };
@@ -823,7 +882,23 @@ static void test_filter(void **state)
     task_clear(&t);
     CHECK_OK(sample_task(&t, "privacy.filter=3000", wide[1], wide[2], wide[3], NULL));
     task_clear(&t);
-    /* clients take turns: the usual threshold is half of those whose turn it is */
+    /* clients take turns: every client in one of four rounds, about as many in each */
+    t = (task){ .separation = 4 };
+    unsigned groups[4] = { 0 };
+    for (unsigned i = 0; i < 400; i++) {
+        const uint8_t client[32] = { (uint8_t)i, (uint8_t)(i >> 8) };
+        unsigned own = 0;
+        for (uint64_t round = 1; round <= 4; round++)
+            if (task_is_turn(&t, client, round))
+                own++, groups[round - 1]++;
+        assert_int_equal(own, 1);
+        assert_int_equal(task_is_turn(&t, client, 3), task_is_turn(&t, client, 7));
+    }
+    for (int i = 0; i < 4; i++)
+        assert_in_range(groups[i], 65, 135); /* 100, standard deviation 9 */
+    assert_false(task_is_soon(&t, 0, 3));
+    assert_true(task_is_soon(&t, 1, 4) && !task_is_soon(&t, 1, 5) && task_is_soon(&t, 5, 2));
+    /* the usual threshold is half of those whose turn it is */
     CHECK_OK(
         sample_task(&t, "rounds.separation=4", "rounds.enrolled=80", "rounds.threshold=0", NULL));
     assert_int_equal(t.threshold, 10);

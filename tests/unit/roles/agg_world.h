@@ -741,7 +741,7 @@ static inline void aw_check_model(agg_world *w, const unsigned *sets, unsigned n
                 for (size_t i = 0; i < w->t.values; i++)
                     sum[i] += aw_value(k, r, i);
             }
-        CHECK_OK(step_average(average, &w->t, sum, clients, NULL));
+        CHECK_OK(step_average(average, &w->t, 0, sum, clients, NULL));
         CHECK_OK(step_apply(&s, &w->t, theta, average, NULL));
         last = r;
     }

@@ -324,6 +324,9 @@ static inline void voucher_of(sefl_buf *out, const site *s, int which, uint64_t 
     free(cert), free(key);
 }
 
+/* As AS's: with heartbeats, because noise shares take a slow machine longer than CSP bears silence. */
+static const tls_limits as_limits = { .idle_ms = LINK_IDLE_MS, .silent_ms = 30000 };
+
 /* A lane of AS: the only one. */
 static inline sefl_status dial_lane(void *ctx, unsigned lane, channel **out)
 {
@@ -331,8 +334,7 @@ static inline sefl_status dial_lane(void *ctx, unsigned lane, channel **out)
     tls *t = NULL;
     (void)lane;
     sefl_status st = tls_dial(&t, "127.0.0.1", csp_role_port(s->role), s->id,
-                              &(tls_peer){ .role = "csp", .protocols = { LANE_ALPN } },
-                              &(tls_limits){ .idle_ms = 20000 });
+                              &(tls_peer){ .role = "csp", .protocols = { LANE_ALPN } }, &as_limits);
     pthread_mutex_lock(&s->lock);
     s->lane = t;
     if (t)
@@ -520,8 +522,7 @@ static inline tls *dial(site *s, const tls_id *id)
 {
     tls *t;
     CHECK_OK(tls_dial(&t, "127.0.0.1", csp_role_port(s->role), id,
-                      &(tls_peer){ .role = "csp", .protocols = { LINK_ALPN } },
-                      &(tls_limits){ .idle_ms = 20000 }));
+                      &(tls_peer){ .role = "csp", .protocols = { LINK_ALPN } }, &as_limits));
     return t;
 }
 

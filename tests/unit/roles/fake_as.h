@@ -162,7 +162,7 @@ static inline void fake_poll(fake_as *f, https_request *r)
         bool open = old || (after && strtoull(after, NULL, 10) < f->round);
         n = (round_news){ .state = open ? ROUND_OPEN : ROUND_WAITING,
                           .round = old ? 1 : f->round,
-                          .left_ms = f->slow_model ? FAKE_SHORT_MS : f->left_ms };
+                          .left_ms = f->slow_model ? test_ms(FAKE_SHORT_MS) : f->left_ms };
         if (open) {
             fake_header(f, &header, n.round, !take(&f->bad_header));
             n.header = buf_span(&header);
@@ -418,7 +418,7 @@ static inline void fake_drop(https_request *r)
 /* Waits until no request is in progress, so that the test can read and change state safely. */
 static inline void fake_quiet(fake_as *f)
 {
-    for (int i = 0; i < 5000; i++) {
+    for (unsigned i = 0; i < test_ms(5000); i++) {
         pthread_mutex_lock(&f->lock);
         bool quiet = f->under_way == 0;
         pthread_mutex_unlock(&f->lock);
@@ -494,7 +494,7 @@ static inline void fake_begin(https_request *r)
             clock_gettime(CLOCK_MONOTONIC, &now);
             r->resume = fake_resume_model;
             https_park(r, (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000 +
-                              FAKE_SHORT_MS + 500);
+                              test_ms(FAKE_SHORT_MS) + 500);
         } else
             https_answer_file(r, f->model[second_model(f, f->round)], "application/octet-stream",
                               "m");

@@ -45,16 +45,16 @@ static void integers_become_averages(void **state)
     double avg[N];
     const int64_t w[N + 1] = { 8, -16, 0, 3, 40 };
     task t = small(TASK_AVERAGE);
-    CHECK_OK(step_average(avg, &t, w, 4, NULL));
+    CHECK_OK(step_average(avg, &t, 0, w, 4, NULL));
     const double plain[N] = { 0.5, -1, 0, 0.1875 };
     assert_memory_equal(avg, plain, sizeof plain);
 
     t.noise = TASK_NOISE_OWN; /* the same form */
-    CHECK_OK(step_average(avg, &t, w, 4, NULL));
+    CHECK_OK(step_average(avg, &t, 0, w, 4, NULL));
     assert_memory_equal(avg, plain, sizeof plain);
 
     t.noise = TASK_NOISE_JOINT; /* (w + 1/2) h: the mean of the noise is 61.5, AS subtracts 62 */
-    CHECK_OK(step_average(avg, &t, w, 4, NULL));
+    CHECK_OK(step_average(avg, &t, 0, w, 4, NULL));
     const double joint[N] = { 8.5, -15.5, 0.5, 3.5 };
     assert_memory_equal(avg, joint, sizeof joint);
 
@@ -63,14 +63,14 @@ static void integers_become_averages(void **state)
     t.weights = TASK_CAPPED;
     t.weight_cap = 100;
     t.values = N + 1;
-    CHECK_OK(step_average(avg, &t, w, 4, NULL));
+    CHECK_OK(step_average(avg, &t, 0, w, 4, NULL));
     assert_true(fabs(avg[0] - 2.0 / 50) < 1e-15 && fabs(avg[1] + 4.0 / 50) < 1e-15);
     const int64_t noisy[N + 1] = { 8, -16, 0, 3, -40 }; /* a total below one client's: 1 */
-    CHECK_OK(step_average(avg, &t, noisy, 4, NULL));
+    CHECK_OK(step_average(avg, &t, 0, noisy, 4, NULL));
     assert_true(avg[0] == 2 && avg[1] == -4);
 
     t = small(TASK_AVERAGE);
-    CHECK_STATUS(step_average(avg, &t, w, 0, NULL), SEFL_ERANGE);
+    CHECK_STATUS(step_average(avg, &t, 0, w, 0, NULL), SEFL_ERANGE);
 }
 
 static void known_steps(void **state)

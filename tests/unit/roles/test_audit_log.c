@@ -353,6 +353,37 @@ static void many_refusals(void **unused)
     audit_log_close(a);
 }
 
+/* Certificates: a stranger makes new keys at will; those of the list are not crowded out. */
+static void many_certificates(void **unused)
+{
+    sefl_status st;
+    size_t rest;
+    x509_peer p = { .name = "ward" };
+    (void)unused;
+    fresh("certificates");
+    audit_log *a = opened();
+    now_s++;
+    for (unsigned i = 0; i < 200; i++) {
+        p.code = i % 2 ? X509_UNKNOWN_ISSUER : X509_NOT_LISTED;
+        p.fingerprint[0] = (uint8_t)(i + 1);
+        audit_peer_refused(a, "aggregator", &p);
+    }
+    CHECK_OK(audit_log_sync(a));
+    assert_int_equal(good_lines(&st, &rest), 2 * AUDIT_REFUSED_CERTS);
+    assert_true(log_has("\"name\":\"ward\",\"reason\":\"certificate.not_enrolled\""));
+    p.code = X509_WITHDRAWN, p.listed = true;
+    audit_peer_refused(a, "aggregator", &p);
+    audit_peer_refused(a, "aggregator", &p);
+    p = (x509_peer){ .code = X509_NONE };
+    audit_peer_refused(a, "csp", &p);
+    CHECK_OK(audit_log_sync(a));
+    assert_int_equal(good_lines(&st, &rest), 2 * AUDIT_REFUSED_CERTS + 2);
+    assert_true(log_has("\"by\":\"aggregator\",\"client\":\"c8"));
+    assert_true(
+        log_has("\"by\":\"csp\",\"key\":\"\",\"name\":\"\",\"reason\":\"certificate.no_certif"));
+    audit_log_close(a);
+}
+
 static sefl_status open_with(audit_log **a, journal *j)
 {
     return audit_log_open(
@@ -422,10 +453,15 @@ static int clean_up(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(read_back),     cmocka_unit_test(continued),
-        cmocka_unit_test(torn),          cmocka_unit_test(every_byte),
-        cmocka_unit_test(moved),         cmocka_unit_test(refused_logs),
-        cmocka_unit_test(many_refusals), cmocka_unit_test(known_checkpoint),
+        cmocka_unit_test(read_back),
+        cmocka_unit_test(continued),
+        cmocka_unit_test(torn),
+        cmocka_unit_test(every_byte),
+        cmocka_unit_test(moved),
+        cmocka_unit_test(refused_logs),
+        cmocka_unit_test(many_refusals),
+        cmocka_unit_test(many_certificates),
+        cmocka_unit_test(known_checkpoint),
         cmocka_unit_test(no_checkpoint),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, clean_up);

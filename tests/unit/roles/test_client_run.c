@@ -229,13 +229,13 @@ static void hidden_sampling_uploads_zeros(void **state)
     (void)state;
     federation *s = begin(3, "privacy.sampling=hidden", "privacy.rate=0.05", NULL);
     s->as.rounds = 1;
-    s->as.left_ms = 600;
+    s->as.left_ms = test_ms(600);
     open_client(s);
     sefl_clock clock = clock_monotonic();
     uint64_t before = clock_ms(&clock);
     CHECK_OK(client_run(s->c));
     uint64_t took = clock_ms(&clock) - before;
-    assert_true(took >= 300); /* not before half of the time is over */
+    assert_true(took >= test_ms(300)); /* not before half of the time is over */
     assert_int_equal(s->as.receipts, 1);
     assert_int_equal(s->as.models, 1); /* fetched like any other client */
     assert_int_equal(s->made, 1);
@@ -269,7 +269,7 @@ static void diverged_training_uploads_zeros(void **state)
 static void *stop_in_the_wait(void *arg)
 {
     federation *s = arg;
-    for (int i = 0; i < 1000 && !strstr(log_of(s), "update finished"); i++)
+    for (unsigned i = 0; i < test_ms(1000) && !strstr(log_of(s), "update finished"); i++)
         usleep(10000); /* finished and marked: now it waits for its upload time */
     client_stop(s->c);
     return NULL;
@@ -295,7 +295,7 @@ static void finished_zeros_wait_again(void **state)
         client_store_close(st);
         assert_int_equal(s->as.heads + s->as.puts, 0);
 
-        s->as.left_ms = 800;
+        s->as.left_ms = test_ms(800);
         if (closed)
             s->as.round = 2; /* over */
         unsigned polls = s->as.polls;
@@ -309,7 +309,7 @@ static void finished_zeros_wait_again(void **state)
         if (closed)
             assert_int_equal(s->as.heads + s->as.puts + charged(s), 0);
         else
-            assert_true(clock_ms(&clock) - before >= 400);
+            assert_true(clock_ms(&clock) - before >= test_ms(400));
         end(s);
     }
 }
@@ -321,7 +321,7 @@ static void an_old_round_said_again(void **state)
     (void)state;
     federation *s = begin(3, "privacy.sampling=hidden", "privacy.rate=0.5", NULL);
     s->as.round = s->as.rounds = 2;
-    s->as.left_ms = 600;
+    s->as.left_ms = test_ms(600);
     s->as.replay = 1;
     open_client(s);
     client_store *st = store_of(s);
@@ -817,7 +817,7 @@ static void stops_while_it_waits(void **state)
     assert_int_equal(pthread_create(&t, NULL, stop_soon, s->c), 0);
     CHECK_OK(client_run(s->c));
     pthread_join(t, NULL);
-    assert_true(clock_ms(&clock) - before < 2000);
+    assert_true(clock_ms(&clock) - before < test_ms(2000));
     assert_true(s->as.tasks < 4);
     end(s);
 }

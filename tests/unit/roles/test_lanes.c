@@ -335,7 +335,7 @@ static void openings_are_not_disturbed(void **state)
     s.wire[0].then = opening_begins;
     s.wire[0].at = 200000; /* in the middle of a session */
     lanes_hold(s.l, false);
-    uint64_t end = now_ms(&s) + WAIT_MS, n;
+    uint64_t end = now_ms(&s) + test_ms(WAIT_MS), n;
     while (s.seen == 0 && now_ms(&s) < end) {
         shares_pool_clear(s.as_pool); /* only the other lane may fill it */
         usleep(5000);
@@ -393,7 +393,7 @@ static void a_cut_lane_takes_its_session_alone(void **state)
     begin_scene(&s, "cut", LANES, 0);
     s.wire[1].then = cut_off;
     link_up(&s);
-    uint64_t end = now_ms(&s) + WAIT_MS;
+    uint64_t end = now_ms(&s) + test_ms(WAIT_MS);
     for (unsigned cut = 0; cut < CUTS; cut++) {
         s.wire[1].at = 30000 + 300000 * cut; /* a session has 2 MB */
         while (s.seen == cut && now_ms(&s) < end) {
@@ -535,7 +535,7 @@ static void there_are_sixteen_at_most(void **state)
     assert_int_equal(s.accepted, LANES_MAX);
     tls_close(one[LANES_MAX]);
     tls_close(one[3]); /* one leaves: there is room again once its thread has noticed */
-    uint64_t end = now_ms(&s) + WAIT_MS;
+    uint64_t end = now_ms(&s) + test_ms(WAIT_MS);
     uint32_t got = 0;
     while (got != LINK_YES && now_ms(&s) < end) {
         CHECK_OK(dial_as(&s, &one[3]));
@@ -615,7 +615,7 @@ static void three_failed_checks_end_the_task(void **state)
     link_up(&s);
     CHECK_OK(lanes_wait(s.l, t.values));
     for (unsigned i = 1; i <= CSP_CHECKS_MAX; i++) {
-        uint64_t end = now_ms(&s) + WAIT_MS;
+        uint64_t end = now_ms(&s) + test_ms(WAIT_MS);
         cheat(&s);
         while (s.failed < i && now_ms(&s) < end)
             usleep(500);
@@ -638,8 +638,7 @@ static void three_failed_checks_end_the_task(void **state)
     assert_int_equal(ask(one, LINK_LANE, span_of(s.pair, 32), &code), LINK_NO);
     assert_int_equal(code, LINK_NO_CHECKS);
     tls_close(one);
-    /* AS's own lanes learn it and report it */
-    assert_null(lanes_ended(s.l));
+    /* AS's own lanes learn it, perhaps already, and report it */
     shares_pool_clear(s.as_pool);
     CHECK_STATUS(lanes_wait(s.l, t.values), SEFL_ESTATE);
     assert_non_null(lanes_ended(s.l));
@@ -660,7 +659,7 @@ static void a_failed_check_is_not_lost(void **state)
     begin_scene(&s, "unwritten", 1, 0);
     link_up(&s);
     CHECK_OK(lanes_wait(s.l, t.values));
-    uint64_t end = now_ms(&s) + WAIT_MS;
+    uint64_t end = now_ms(&s) + test_ms(WAIT_MS);
     CHECK_OK(journal_fact_put(s.journal, 0, "checks", span_of(none, 3))); /* damaged */
     cheat(&s);
     while (s.failed < 1 && now_ms(&s) < end)
@@ -695,7 +694,7 @@ static void audited_sessions_are_not_used(void **state)
     federation s;
     begin_scene(&s, "audit", 1, 2);
     link_up(&s);
-    uint64_t end = now_ms(&s) + WAIT_MS;
+    uint64_t end = now_ms(&s) + test_ms(WAIT_MS);
     for (unsigned i = 0; (i < 4 || files_in(s.records) == 0) && now_ms(&s) < end; i++) {
         CHECK_OK(lanes_wait(s.l, t.values));
         take_both(&s, t.values);
@@ -729,7 +728,7 @@ static void *shy_csp(void *arg)
     const tls_peer want = { .role = "aggregator", .protocols = { LANE_ALPN } };
     for (unsigned i = 0; i < LANES_UNANSWERED_MAX; i++) {
         tls *one;
-        CHECK_OK(tls_accept(&one, s->fd, csp_id, &want, WAIT_MS, &limits));
+        CHECK_OK(tls_accept(&one, s->fd, csp_id, &want, test_ms(WAIT_MS), &limits));
         bent b = { tls_channel(one) };
         channel ch = { .ops = &shy_ops, .self = &b };
         lane_host *h;

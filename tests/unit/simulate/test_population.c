@@ -133,6 +133,23 @@ static void end(ring *r)
     small_federation_clear(&r->sc);
 }
 
+/* The fates of all clients are those that the counts count. In an extended round a client may
+ * begin twice. */
+static void fates_fit(const ring *r, const population_counts *c)
+{
+    const char *f = population_fates(r->c);
+    uint32_t n[128] = { 0 };
+    for (uint32_t i = 0; i < r->sc.s->clients; i++)
+        n[f[i] & 127]++;
+    assert_int_equal(n['a'] + n['l'] + n['d'] + n['r'] + n['.'], r->sc.s->clients);
+    if (c->asked <= r->sc.s->clients) {
+        assert_int_equal(n['a'] + n['l'] + n['d'] + n['r'], c->asked);
+        assert_int_equal(n['l'] + n['r'], c->late);
+    }
+    assert_int_equal(n['d'], c->dropped);
+    assert_true(n['a'] == r->n || r->skipped);
+}
+
 /* Runs one round to its end; returns the number of admitted clients. */
 static uint32_t round_of(ring *r, population_counts *counts, bool *skipped)
 {
@@ -142,6 +159,7 @@ static uint32_t round_of(ring *r, population_counts *counts, bool *skipped)
     assert_true(r->over);
     *counts = population_count(r->c);
     *skipped = r->skipped;
+    fates_fit(r, counts);
     return r->n;
 }
 
@@ -309,6 +327,35 @@ static void limits(void **state)
     end(&r);
 }
 
+/* Clients take turns: each in one of three groups of rounds, three rounds apart. */
+static void turns(void **state)
+{
+    (void)state;
+    ring r;
+    population_counts c;
+    bool skipped;
+    const population_member *set;
+    uint64_t last[300] = { 0 };
+    uint32_t per_group[3] = { 0 }, all = 0;
+    begin(&r, "clients=300 rounds.count=9 rounds.separation=3 rounds.threshold=20");
+    for (uint64_t round = 1; round <= 9; round++) {
+        const uint32_t n = round_of(&r, &c, &skipped);
+        assert_false(skipped);
+        assert_int_equal(population_set(r.c, &set), n);
+        if (round <= 3)
+            per_group[round - 1] = n, all += n;
+        assert_int_equal(n, per_group[(round - 1) % 3]); /* the same group again */
+        for (uint32_t i = 0; i < n; i++) {
+            assert_true(last[set[i].client] == 0 || round - last[set[i].client] == 3);
+            last[set[i].client] = round;
+        }
+    }
+    assert_int_equal(all, 300); /* everybody has a turn */
+    for (int i = 0; i < 3; i++)
+        assert_in_range(per_group[i], 60, 140); /* 100, standard deviation 8 */
+    end(&r);
+}
+
 /* The same sets in the same rounds, for any starting round. */
 static void memoryless_as(const char *more)
 {
@@ -343,8 +390,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everybody_comes), cmocka_unit_test(some_die_some_are_slow),
         cmocka_unit_test(sampling),        cmocka_unit_test(too_few),
-        cmocka_unit_test(limits),          cmocka_unit_test(memoryless),
-        cmocka_unit_test(exact_share),     cmocka_unit_test(exact_refused),
+        cmocka_unit_test(limits),          cmocka_unit_test(turns),
+        cmocka_unit_test(memoryless),      cmocka_unit_test(exact_share),
+        cmocka_unit_test(exact_refused),
     };
     int rc = cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
     federation_key_clear(&small_key);

@@ -291,6 +291,10 @@ static void correlated_noise(void **state)
     one_release(l, &t, dp_filter_s_of(&t.filter, 40, (uint64_t[]){ 3, 23 }, 2), 40);
     charge_as_foretold(l, &t, 40, 1);
     one_release(l, &t, dp_filter_s_of(&t.filter, 40, (uint64_t[]){ 3, 23, 40 }, 3), 40);
+    assert_true(ledger_has_near(l, t.task, 20, 4) && !ledger_has_near(l, t.task, 20, 3));
+    assert_true(ledger_has_near(l, t.task, 25, 4) && !ledger_has_near(l, t.task, 26, 3));
+    assert_true(!ledger_has_near(l, t.task, 23, 17) && ledger_has_near(l, t.task, 23, 18));
+    assert_false(ledger_has_near(l, (const uint8_t[32]){ 9 }, 23, 18));
     CHECK_OK(ledger_allows(l, &t, 8, 100));
     CHECK_STATUS(ledger_allows(l, &t, 8, 0.5), SEFL_EBUDGET);
     CHECK_OK(ledger_allows(l, &t, 23, 0.5)); /* it is charged */

@@ -173,6 +173,7 @@ typedef struct mem_as {
         uint8_t digest[SHA256_BYTES];
     } mask[W_MASKS];
     size_t masks;
+    sefl_buf history[W_ROUNDS];
     bool lose; /* what was masked is gone */
     unsigned fail;
 } mem_as;
@@ -242,6 +243,12 @@ static inline sefl_status ma_put(void *ctx, as_record what, uint64_t round, uint
     as_mask m = { 0 };
     if (what == AS_REPLY)
         return ma_replied(ctx, round, attempt, bytes.p + 8);
+    if (what == AS_HISTORY) {
+        assert_true(round < W_ROUNDS);
+        SEFL_PASS(as_hit(ctx));
+        buf_clear(&((mem_as *)ctx)->history[round]);
+        return wr_raw(&((mem_as *)ctx)->history[round], bytes.p, bytes.n);
+    }
     assert_int_equal(what, AS_MASK);
     CHECK_OK(as_mask_read(&m, bytes));
     sefl_status st = ma_mask(ctx, round, &m);
@@ -254,6 +261,10 @@ static inline sefl_status ma_get(void *ctx, as_record what, uint64_t round, sefl
     mem_as *m = ctx;
     as_mask got = { 0 };
     sefl_status st = sefl_fail(SEFL_ENOTFOUND, "test: no reply");
+    if (what == AS_HISTORY)
+        return round < W_ROUNDS && m->history[round].n > 0
+                   ? wr_raw(out, m->history[round].p, m->history[round].n)
+                   : st;
     if (what == AS_MASK) {
         st = ma_masked(ctx, round, &got);
         if (st == SEFL_OK)
@@ -267,6 +278,15 @@ static inline sefl_status ma_get(void *ctx, as_record what, uint64_t round, sefl
             return wr_raw(out, m->mask[i].digest, SHA256_BYTES);
         }
     return st;
+}
+
+static inline void ma_clear(mem_as *m)
+{
+    for (size_t i = 0; i < W_MASKS; i++)
+        as_mask_clear(&m->mask[i].m);
+    for (size_t i = 0; i < W_ROUNDS; i++)
+        buf_clear(&m->history[i]);
+    memset(m, 0, sizeof *m);
 }
 
 static inline as_store mem_as_journal(mem_as *m)

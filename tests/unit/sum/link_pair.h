@@ -102,6 +102,14 @@ static inline void world_task(world *w, const char *scheme, task_noise noise, si
     CHECK_OK(envelope_write(&w->envelope, &env));
 }
 
+/* Correlated noise. */
+static inline void world_filter(world *w, dp_filter f)
+{
+    w->t.filter = f;
+    w->t.filter_bits =
+        w->t.noise == TASK_NOISE_JOINT ? 52 - w->t.ahe.pack.k : (unsigned)DP_FILTER_OWN_BITS;
+}
+
 /* Sealed tasks: clients with upload keys that CSP knows. */
 static inline int by_id(const void *a, const void *b)
 {
@@ -217,9 +225,7 @@ static inline world *world_new(const char *scheme, task_noise noise, size_t valu
 /* Resets journals and ledgers; keys, task and sum stay. */
 static inline void world_reset(world *w)
 {
-    for (size_t i = 0; i < W_MASKS; i++)
-        as_mask_clear(&w->a.mask[i].m);
-    memset(&w->a, 0, sizeof w->a);
+    ma_clear(&w->a);
     memset(&w->book, 0, sizeof w->book);
     csp_memory_clear(&w->c);
     world_vouch(w);

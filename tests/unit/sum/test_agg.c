@@ -658,6 +658,13 @@ static void test_admission(void **state)
     assert_int_equal(agg_admit(a, &v, 1500), AGG_ADMIT);
     v.rounds_taken = 2;
     assert_int_equal(agg_admit(a, &v, 1500), AGG_LIMIT);
+    v = u, v.rounds_taken = 1, v.last_taken = 1;
+    assert_int_equal(agg_admit(a, &v, 1500), AGG_ADMIT);
+    o.separation = 2; /* a client that ignores its turn: round 1 was one round ago */
+    assert_int_equal(agg_admit(a, &v, 1500), AGG_SOON);
+    v.last_taken = 0;
+    assert_int_equal(agg_admit(a, &v, 1500), AGG_ADMIT);
+    o.separation = 1;
     assert_int_equal(agg_admit(a, &u, 1999), AGG_ADMIT);
     assert_int_equal(agg_admit(a, &u, 2000), AGG_LATE); /* enough have arrived: it closes now */
     CHECK_OK(update(a, 2, 1500));

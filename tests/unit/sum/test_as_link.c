@@ -134,6 +134,7 @@ static void answers_that_as_refuses(void **state)
     as_reveal o = { .round = 1, .attempt = 1, .clients = 3, .sum = w->sum };
     CHECK_OK(ledger_pay(&w->a.ledger, 1));
     put_mark(&b, &w->a.ledger);
+    CHECK_OK(wr_u8(&b, 0)); /* no lags */
     as_begin(&a, w);
     o.store = &a.journal;
     welcome(&a.x, LINK_VERSION, &w->a.ledger, 1);
@@ -317,6 +318,7 @@ static void counted_that_as_refuses(void **state)
         welcome(&a.x, LINK_VERSION, &w->a.ledger, 0);
         buf_reset(&b);
         put_mark(&b, &w->a.ledger);
+        CHECK_OK(wr_u8(&b, 0));
         answer(&a.x, LINK_GO, buf_span(&b));
         sha256_of(units + plain, span_of(units, plain));
         answer(&a.x, LINK_PLAIN, span_of(units, plain + 32));

@@ -95,7 +95,7 @@ static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *ou
             named_init(&g[i], i ? "CSP" : "AS", 1, "noise", round, attempt);
             rng[i] = seeded_rng(&g[i]);
         }
-        CHECK_OK(shares_fill_plain(x[1], each, np.count, NULL, &rng[0], &rng[1]));
+        CHECK_OK(shares_fill_plain(x[1], each, 0, np.count, NULL, &rng[0], &rng[1]));
     }
     CHECK_OK(noise_reply_bytes(&bytes, &np));
     uint8_t *reply = calloc(bytes, 1);

@@ -254,6 +254,34 @@ static void counts_and_limits(void **state)
     assert_int_equal(say_set(&c, w, 3, 3, &b, &v), LINK_VERDICT);
     assert_int_equal(v.kept, 3);
     disconnect(&c);
+
+    /* clients that ignore rounds.separation, and an AS that lets them: CSP refuses their heads */
+    world_reset(w);
+    w->t.max_rounds_per_client = 0;
+    w->t.separation = 3;
+    greet(&c, w);
+    h = begin_round(&c, w, 1);
+    put_heads(&b, w, &h, 2); /* clients 0 and 1 */
+    assert_int_equal(say_set(&c, w, 1, 2, &b, &v), LINK_VERDICT);
+    CHECK_OK(ledger_pay(&w->a.ledger, 1));
+    put_skip(&b, w, 1);
+    assert_int_equal(say_buf(&c, LINK_SKIP, &b), LINK_YES);
+    for (uint64_t round = 2; round <= 4; round++) {
+        world_sum(w, round);
+        h = begin_round(&c, w, round);
+        buf_reset(&b);
+        put_heads(&b, w, &h, 3);
+        const uint32_t kind = say_set(&c, w, round, 3, &b, &v);
+        if (round < 4) {
+            assert_int_equal(kind, LINK_NO_FEW); /* only client 2 is left */
+            put_skip(&b, w, round);
+            assert_int_equal(say_buf(&c, LINK_SKIP, &b), LINK_YES);
+        } else { /* three rounds later */
+            assert_int_equal(kind, LINK_VERDICT);
+            assert_int_equal(v.kept, 3);
+        }
+    }
+    disconnect(&c);
     buf_clear(&b);
     world_free(w);
 }

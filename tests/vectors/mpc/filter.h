@@ -1,5 +1,6 @@
 /* Made by make_filter.py: k t g; gamma 1..4; shares kept before, CSP then AS; digits n, v with J;
  * x CSP, AS; coins U CSP, AS; jumps CSP, AS; then H, y, d, kept: CSP, AS each. */
+/* clang-format off */
 static const uint64_t filter_rows[][31] = {
     { 0x18, 0xc, 0x10, 0x6fc,
       0x2ad, 0x0, 0x0, 0x476aa858540cfb6a,

@@ -14,6 +14,7 @@ ROWS = 60
 
 print("/* Made by make_filter.py: k t g; gamma 1..4; shares kept before, CSP then AS; digits n, v with J;")
 print(" * x CSP, AS; coins U CSP, AS; jumps CSP, AS; then H, y, d, kept: CSP, AS each. */")
+print("/* clang-format off */")
 print("static const uint64_t filter_rows[][31] = {")
 for row in range(ROWS):
     k, t, g = random.choice([(16, 12, 16), (16, 12, 0), (20, 14, 16), (24, 12, 16), (19, 12, 0)])

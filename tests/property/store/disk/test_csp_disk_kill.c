@@ -1,5 +1,6 @@
 /* CSP's journal of a sealed round, killed at any system call. A child runs two rounds (key, header,
- * set, charge, reveal, wipe, the next round, a voucher, a skip) and acknowledges each step through
+ * set, charge, reveal, wipe, the next round, a voucher, a skip,
+ * the end of what CSP keeps for correlated noise) and acknowledges each step through
  * a pipe; the parent follows it with ptrace(2) and kills it at the n-th stop: a seeded sample of n,
  * every n under SEFL_SOAK. The next process finds:  - everything that was acknowledged, and all or
  * nothing of the interrupted step;  - the key of a round that is new or signed, never the key of a
@@ -49,6 +50,7 @@ typedef enum step {
     VOUCHER,
     SKIP_2,
     WIPE_2,
+    HISTORY_1,
     STEPS
 } step;
 
@@ -69,7 +71,7 @@ static sefl_status do_step(desk *d, step k)
         return csp_store_charge(&d->t, 1);
     case OPEN_1:
         return csp_store_reveal(&d->t, 1, span_of_str("statement"), id, span_of_str("output"),
-                                digest);
+                                digest, span_of_str("history"));
     case WIPE_1:
         return csp_store_key_wipe(&d->t, 1);
     case KEY_2:
@@ -82,8 +84,10 @@ static sefl_status do_step(desk *d, step k)
         return d->t.voucher_put(x, kept[0].client, 7, upload);
     case SKIP_2:
         return csp_store_skip(&d->t, 2, 1);
-    default:
+    case WIPE_2:
         return csp_store_key_wipe(&d->t, 2);
+    default: /* round 2 is over, and b = 1 */
+        return d->t.history_keep(x, 2, 1);
     }
 }
 
@@ -148,6 +152,27 @@ static void check_key(desk *d, uint64_t round, csp_round_state state, const uint
     }
 }
 
+/* What CSP keeps for later rounds is there before the mark, whole or not at all, and survives the
+ * wipe of its round until it is destroyed; then no byte of it is left. */
+static void check_history(desk *d, const csp_round *one, size_t acked)
+{
+    sefl_buf b = { 0 };
+    char path[400];
+    sefl_status st = d->t.get(d->t.ctx, CSP_HISTORY, 1, &b);
+    snprintf(path, sizeof path, "%s/task-1/round-1.past", folder);
+    if (one->state != CSP_REVEALED || acked < HISTORY_1)
+        assert_true(st == SEFL_OK || (st == SEFL_ENOTFOUND && one->state != CSP_REVEALED));
+    else
+        assert_true(st == SEFL_OK || st == SEFL_ENOTFOUND);
+    if (acked > HISTORY_1) {
+        assert_int_equal(st, SEFL_ENOTFOUND);
+        assert_false(file_exists(path));
+    }
+    if (st == SEFL_OK)
+        assert_true(b.n == 7 && memcmp(b.p, "history", 7) == 0);
+    buf_clear(&b);
+}
+
 static void check(size_t acked)
 {
     desk d;
@@ -169,6 +194,7 @@ static void check(size_t acked)
     check_key(&d, 1, one.state, kem_1, KEY_1, acked);
     check_key(&d, 2, two.state, kem_2, KEY_2, acked);
     check_set(&d, acked);
+    check_history(&d, &one, acked);
     CHECK_OK(account_has(d.a, 1, &charged));
     all_or_nothing("the charge", CHARGE_1, acked, charged);
     if (one.state == CSP_REVEALED) {
@@ -178,8 +204,9 @@ static void check(size_t acked)
             assert_int_equal(output.n, 6);
             assert_memory_equal(output.p, "output", 6);
         }
-        CHECK_OK(d.t.taken(x, kept[0].client, &taken));
-        assert_int_equal(taken, 1);
+        uint64_t last;
+        CHECK_OK(d.t.taken(x, kept[0].client, &taken, &last));
+        assert_true(taken == 1 && last == 1);
     }
     sefl_status st = d.t.voucher_get(x, kept[0].client, &serial, key);
     all_or_nothing("the voucher", VOUCHER, acked, st == SEFL_OK);
@@ -277,7 +304,7 @@ static void killed_at_system_calls(void **state)
 {
     (void)state;
     seeded g;
-    unsigned long every = test_count(11, 1), kills = 0;
+    unsigned long every = test_count(store_is_pg() ? 37 : 11, 1), kills = 0;
     size_t acked = 0, steps_hit = 0;
     bool hit[STEPS + 1] = { false };
     test_seed(&g, "csp journal kill");

@@ -218,16 +218,20 @@ static void updates(void **state)
     assert_int_equal(n, 5);
     CHECK_OK(journal_update_count(j, 40, &n));
     assert_int_equal(n, 0);
-    uint64_t taken;
-    CHECK_OK(journal_client_rounds(j, (const uint8_t[32]){ 17 }, &taken));
+    uint64_t taken, last;
+    CHECK_OK(journal_client_rounds(j, (const uint8_t[32]){ 17 }, &taken, &last));
     assert_int_equal(taken, 2);
     CHECK_OK(
         journal_round_put(j, &(journal_round){ .round = 5, .skipped = true, .charged = true }));
-    CHECK_OK(journal_client_rounds(j, (const uint8_t[32]){ 17 }, &taken));
+    CHECK_OK(journal_client_rounds(j, (const uint8_t[32]){ 17 }, &taken, &last));
     assert_int_equal(taken, 2); /* its charge stands */
+    assert_int_equal(last, 5);
     CHECK_OK(journal_round_put(j, &(journal_round){ .round = 5, .skipped = true }));
-    CHECK_OK(journal_client_rounds(j, (const uint8_t[32]){ 17 }, &taken));
+    CHECK_OK(journal_client_rounds(j, (const uint8_t[32]){ 17 }, &taken, &last));
     assert_int_equal(taken, 1);
+    assert_int_equal(last, 4);
+    CHECK_OK(journal_client_rounds(j, (const uint8_t[32]){ 99 }, &taken, &last));
+    assert_true(taken == 0 && last == 0);
     journal_close(j);
 }
 
@@ -568,6 +572,12 @@ static void refused(void **state)
         assert_int_equal(unlink(inside(&p, "journal.db")), 0);
     CHECK_STATUS(store_open(&k, p.folder, "aggregator", task_a), SEFL_ESTATE);
     assert_non_null(strstr(sefl_last_error(), "does not know"));
+#ifndef SEFL_PG
+    journal_place at = { .folder = p.folder, .store = "postgresql://localhost/x" };
+    CHECK_STATUS(journal_open_at(&k, &at, "csp", task_a), SEFL_EUNSUPPORTED);
+    assert_non_null(strstr(sefl_last_error(), "no PostgreSQL"));
+    CHECK_STATUS(journal_check_store(at.store), SEFL_EUNSUPPORTED);
+#endif
 }
 
 #define ZEROS "00000000000000000000000000000000000000000000000000000000000000" /* 31 bytes */

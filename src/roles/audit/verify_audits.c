@@ -1,0 +1,139 @@
+/* Replays the records of AS's audits of CSP (verify.h). A record proves itself; the log says that
+ * no record was removed or replaced. */
+#include "base/file.h"
+#include "base/hex.h"
+#include "mpc/noise/shares.h"
+#include "roles/audit/verify_inside.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct replay {
+    verify *v;
+    verify_log *l;
+    char path[PATH_MAX];
+    uint64_t done;
+} replay;
+
+/* The entry of the session; NULL if there is none. */
+static verify_audit *find(const verify_log *l, const uint8_t *session, size_t n)
+{
+    for (size_t i = 0; i < l->n_audits; i++)
+        if (!l->audits[i].is_unanswered && memcmp(l->audits[i].session, session, n) == 0)
+            return &l->audits[i];
+    return NULL;
+}
+
+/* Compares the file with its entry. False, with a finding, if it is another file. */
+static bool is_listed(replay *p, const char *name, sefl_span bytes, const audit_record *r)
+{
+    char hex[17];
+    uint8_t id[AUDIT_ID], named[8], hash[SHA256_BYTES];
+    audit_id(id, r->hello[0], r->hello[1]);
+    hex_write(hex, id, sizeof named);
+    sha256_of(hash, bytes);
+    const size_t n = strlen(name);
+    if (n != strlen("audit-0123456789abcdef.bin") ||
+        !hex_read_any(named, sizeof named, span_of(name + 6, 16)))
+        memset(named, 0, sizeof named);
+    verify_audit *e = find(p->l, named, sizeof named);
+    if (e && memcmp(e->record, hash, sizeof hash) != 0) {
+        e->found = true;
+        verify_say(p->v, VERIFY_WRONG, p->path,
+                   "it was changed: it is not the record that %s names in line %" PRIu64,
+                   p->l->path, e->line);
+        return false;
+    }
+    if (memcmp(named, id, sizeof named) != 0) {
+        verify_say(p->v, VERIFY_WRONG, p->path, "it is the record of the session %s", hex);
+        return false;
+    }
+    if (e)
+        e->found = true;
+    else
+        verify_say(p->v, VERIFY_NOTE, p->path,
+                   "no line of %s names it: the server died before it wrote one, or somebody put "
+                   "it here",
+                   p->l->path);
+    return true;
+}
+
+static sefl_status replay_one(replay *p, const char *name)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    audit_record r;
+    audit_finding found = { 0 };
+    SEFL_TRY(file_read(&b, p->path, 1 << 20));
+    if (audit_record_read(&r, buf_span(&b)) != SEFL_OK) {
+        memset(&r, 0, sizeof r);
+        if (is_listed(p, name, buf_span(&b), &r))
+            verify_failed(p->v, p->path);
+        goto done;
+    }
+    if (!is_listed(p, name, buf_span(&b), &r))
+        goto done;
+    if (!p->v->has_keys || memcmp(r.csp, p->v->keys.csp, sizeof r.csp) != 0) {
+        verify_say(p->v, VERIFY_WRONG, p->path, "it names another CSP's key than the task");
+        goto done;
+    }
+    SEFL_TRY(shares_replay(&found, &r));
+    p->done += found.verdict == AUDIT_HONEST;
+    if (found.verdict != AUDIT_HONEST)
+        verify_say(p->v, VERIFY_WRONG, p->path, "%s: %s",
+                   found.verdict == AUDIT_CHEATED ? "CSP cheated" : "it proves nothing", found.why);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+/* Entries without a file, and what AS says about CSP. */
+static void entries(replay *p)
+{
+    for (size_t i = 0; i < p->l->n_audits; i++) {
+        const verify_audit *e = &p->l->audits[i];
+        char hex[17];
+        hex_write(hex, e->session, 8);
+        if (e->is_unanswered)
+            verify_say(p->v, VERIFY_NOTE, p->l->path,
+                       "line %" PRIu64 ": CSP did not answer the audit of session %s", e->line,
+                       hex);
+        else if (!e->found)
+            verify_say(p->v, VERIFY_WRONG, p->path,
+                       "audit-%s.bin is missing: %s names it in line %" PRIu64, hex, p->l->path,
+                       e->line);
+        if (!e->is_unanswered && !e->is_honest)
+            verify_say(p->v, VERIFY_WRONG, p->l->path,
+                       "line %" PRIu64 ": AS caught CSP in session %s", e->line, hex);
+    }
+}
+
+sefl_status verify_audits(verify *v, verify_log *l, const char *folder)
+{
+    sefl_status st = SEFL_OK;
+    replay p = { .v = v, .l = l };
+    uint64_t files = 0;
+    const size_t before = v->wrong;
+    v->told = 0;
+    if (l->broken)
+        return SEFL_OK;
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        const char *end = strrchr(e->d_name, '.');
+        if (strncmp(e->d_name, "audit-", 6) != 0 || !end || strcmp(end, ".bin") != 0)
+            continue;
+        SEFL_TRY(file_path(p.path, "%s/%s", folder, e->d_name));
+        SEFL_TRY(replay_one(&p, e->d_name));
+        SEFL_CHECK(progress_report(v->c.progress, ++files, 0), SEFL_ECANCELLED, "stopped");
+    }
+    SEFL_TRY(file_path(p.path, "%s", folder));
+    entries(&p);
+    if (v->wrong == before && p.done > 0)
+        verify_say(v, VERIFY_OK, folder, "%" PRIu64 " audits of CSP replayed: it was honest",
+                   p.done);
+done:
+    if (d)
+        closedir(d);
+    return st;
+}

@@ -1,0 +1,76 @@
+#include "sum/history.h"
+
+#include "base/ct.h"
+
+#include <string.h>
+
+static size_t record_bytes(const task *t)
+{
+    return NOISE_ID + t->values * NOISE_KEPT;
+}
+
+sefl_status history_load(history *h, const task *t, uint64_t round, history_get *get, void *ctx)
+{
+    for (unsigned j = 0; j < t->filter.b; j++) {
+        sefl_buf *b = &h->past[j];
+        if (t->filter.gamma[j] == 0 || round <= j + 1)
+            continue;
+        sefl_status st = get(ctx, round - 1 - j, b);
+        if (st == SEFL_ENOMEM)
+            return st;
+        if (st == SEFL_OK && b->n == record_bytes(t))
+            h->lags |= (uint8_t)(1u << j);
+        else
+            buf_clear(b);
+    }
+    return SEFL_OK;
+}
+
+const uint8_t *history_id(const history *h, unsigned j)
+{
+    return h->past[j].p;
+}
+
+void history_only(history *h, uint8_t lags)
+{
+    h->lags &= lags;
+    for (unsigned j = 0; j < NOISE_LAGS; j++)
+        if (!(h->lags >> j & 1))
+            buf_clear(&h->past[j]);
+}
+
+sefl_status history_begin(history *h, const task *t, const uint8_t id[NOISE_ID])
+{
+    uint8_t *bytes;
+    if (t->filter.b == 0)
+        return SEFL_OK;
+    buf_clear(&h->keep);
+    SEFL_PASS(buf_extend(&h->keep, &bytes, record_bytes(t)));
+    memset(bytes, 0, record_bytes(t));
+    memcpy(bytes, id, NOISE_ID);
+    return SEFL_OK;
+}
+
+noise_memory history_memory(const history *h)
+{
+    noise_memory m = { .keep = h->keep.n > 0 ? h->keep.p + NOISE_ID : NULL };
+    for (unsigned j = 0; j < NOISE_LAGS; j++)
+        m.past[j] = h->lags >> j & 1 ? h->past[j].p + NOISE_ID : NULL;
+    return m;
+}
+
+void history_clear(history *h)
+{
+    for (unsigned j = 0; j < NOISE_LAGS; j++)
+        buf_clear(&h->past[j]);
+    buf_clear(&h->keep);
+    h->lags = 0;
+}
+
+history_range history_after(const task *t, uint64_t round, bool released)
+{
+    const uint64_t b = t->filter.b;
+    if (b == 0)
+        return (history_range){ 1, 0 };
+    return (history_range){ round >= b ? round + 1 - b : 1, released ? round : round - 1 };
+}

@@ -1,0 +1,61 @@
+/* history: a server's memory of earlier rounds, for correlated noise (mpc/noise/filter.h).
+ *
+ * Each server stores one record HISTORY per round:
+ *
+ *     id 32 of the reveal (protocol/link.h), then 8 bytes per value, little-endian
+ *
+ * A round may take back noise of the b rounds before it. Both servers must leave out the same ones:
+ * AS's statement lists the rounds whose record AS has, with their ids; CSP answers GO with those
+ * that it has too, under the same id. A record that is missing, damaged or of another reveal is
+ * left out, never replaced: leaving out is safe (docs/PRIVACY.md, section 11).
+ *
+ *     SEFL_TRY(history_load(&h, t, round, get, ctx));     // what is there
+ *     history_only(&h, lags);                             // what both have
+ *     SEFL_TRY(history_begin(&h, t, id));
+ *     ... = history_memory(&h) ...                        // fills h.keep, the new record
+ *     history_clear(&h);
+ *
+ * A server stores the new record before anything depends on it: AS before the release, CSP before
+ * the mark. A record outlives the wipe of its round's other secrets. A server wipes it when round
+ * r + b is over, at once if the round is skipped or blocked, and at the end of the task.
+ * Secret: the records.   Threads: one owner. */
+#ifndef SUM_HISTORY_H
+#define SUM_HISTORY_H
+
+#include "base/buf.h"
+#include "mpc/noise/online.h"
+#include "protocol/task.h"
+
+typedef struct history {
+    uint8_t lags;              /* bit j: past[j] is the record of round r - 1 - j */
+    sefl_buf past[NOISE_LAGS]; /* records */
+    sefl_buf keep;             /* the record of this round */
+} history;
+
+/* Appends the record of a round to out; SEFL_ENOTFOUND if there is none. */
+typedef sefl_status history_get(void *ctx, uint64_t round, sefl_buf *out);
+
+/* Loads the records that the task's filter uses in this round and that are there. Does nothing if
+ * the task has no filter. Fails only without memory. */
+sefl_status history_load(history *h, const task *t, uint64_t round, history_get *get,
+                         void *ctx) SEFL_MUST_CHECK;
+/* Returns the id in the record of lag j + 1, which is there. */
+const uint8_t *history_id(const history *h, unsigned j);
+/* Forgets the records that are not in lags. */
+void history_only(history *h, uint8_t lags);
+/* Makes room for the record of this round; does nothing if the task has no filter. */
+sefl_status history_begin(history *h, const task *t, const uint8_t id[NOISE_ID]) SEFL_MUST_CHECK;
+/* Returns the memory for a reply (mode.h), which is valid until h changes. */
+noise_memory history_memory(const history *h);
+/* Wipes everything. */
+void history_clear(history *h);
+
+/* The records that a server keeps after a round: from .. to. from > to: none. */
+typedef struct history_range {
+    uint64_t from, to;
+} history_range;
+
+/* After this round; released: its own record stays. */
+history_range history_after(const task *t, uint64_t round, bool released);
+
+#endif

@@ -1,0 +1,115 @@
+#!/bin/sh
+# Two aggregators that are one server: one PostgreSQL, one folder, one haproxy (TCP mode) before both, 16 clients. The
+# test kills -9 either aggregator, or PostgreSQL, at seeded moments (SEFL_TEST_SEED) and starts it again, or stops an
+# aggregator for longer than its lease (SIGSTOP) and lets it go on. The run completes; then the audit (tests/tools) checks that every acknowledged update is in its sum once, that no charge is lost
+# and that each round has one opening.
+#
+# A few of these in CI; with SEFL_SOAK 20 kills of the aggregators, 5 stops, and 5 kills of PostgreSQL.
+set -eu
+export FED_LOG_LINES=12
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+"$SEFL" version | grep -q PostgreSQL || { echo "this build has no PostgreSQL"; exit 0; }
+# shellcheck source=tests/e2e/federation.lib.sh
+. "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
+kills=4
+rounds=6
+[ -z "${SEFL_SOAK:-}" ] || kills=30 rounds=70
+clients=16
+pg=$(mktemp -u "${TMPDIR:-/tmp}/sefl-share-XXXXXX") # the user postgres cannot see $dir
+haproxy=$(command -v haproxy || echo /usr/sbin/haproxy)
+[ -x "$haproxy" ] || { echo "haproxy is not installed (scripts/bootstrap --test)"; exit 77; }
+note "seed ${SEFL_TEST_SEED:-1}, $kills failures, $rounds rounds"
+
+url=$("$SEFL_SOURCE/tests/support/pg_server" start "$pg") || exit $?
+end_all() {
+    # shellcheck disable=SC2086
+    fed_kill KILL $fed_names
+    wait
+    "$SEFL_SOURCE/tests/support/pg_server" stop "$pg" || :
+    rm -rf "$dir"
+}
+trap end_all EXIT
+
+fed_provision share --clients $clients --words 300 --set model.embed=16 --set model.hidden=16 \
+    --set rounds.count=$rounds --set rounds.deadline_ms=60000
+a=$fed/aggregator
+aggregator() { # NAME
+    rm -f "$dir/$1.ready"
+    fed_start "$1" "$SEFL" aggregator --config "$a/aggregator.yml" --listen "$(cat "$dir/$1.at" 2> /dev/null || echo 127.0.0.1:0)" \
+        --csp "$(cat "$fed/csp/at")" --store "$url" --shared "$a/shared" --state "$dir/state-$1" \
+        --ready-file "$dir/$1.ready" --lease 2 --linger 60 --per-address 512 --connection-rate 1000
+    fed_until 30 "$1" ready "$1"
+    ! fed_ended "$1" || fail "$1 ended"
+    cp "$dir/$1.ready" "$dir/$1.at"
+}
+ready() { [ -s "$dir/$1.ready" ] || fed_ended "$1"; }
+
+fed_csp
+aggregator one
+aggregator two
+
+# a port for haproxy, which cannot choose one itself
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+sed -e "s/bind :7000/bind 127.0.0.1:$port/" -e "s/aggregator-1:7000/$(cat "$dir/one.at")/" \
+    -e "s/aggregator-2:7000/$(cat "$dir/two.at")/" "$SEFL_SOURCE/packaging/compose/haproxy.cfg" > "$dir/haproxy.cfg"
+fed_start haproxy "$haproxy" -db -f "$dir/haproxy.cfg"
+echo "127.0.0.1:$port" > "$a/at"
+# shellcheck disable=SC2046
+fed_clients $(seq $clients)
+
+is_over() { grep -qs '"event":"task over"' "$dir/log/one" "$dir/log/two"; }
+closed() { cat "$dir/log/one" "$dir/log/two" | grep -c '"event":"round closed"' || :; }
+one_more_closed() { [ "$(closed)" -gt "$before" ] || is_over; }
+
+# Every second kill comes just after a round has closed (parts, masking, reveal, release), the others at any time.
+moment() { # NUMBER
+    if [ $(($1 % 2)) -eq 0 ]; then
+        before=$(closed)
+        fed_until 60 "closing of a round" one_more_closed
+        sleep "$(fed_random 0.5 "close $1")"
+    else
+        sleep "$(fed_random 1.5 "time $1")"
+    fi
+}
+
+n=0
+while [ "$n" -lt $kills ]; do
+    moment "$n"
+    if is_over; then note "the task ended after $n failures"; break; fi
+    who=one
+    [ "$(fed_random 2 "who $n" | cut -d. -f1)" = 0 ] || who=two
+    case $((n % 6)) in
+    1)
+        note "failure $n: $who hangs"
+        fed_kill STOP $who
+        sleep 3 # its lease is 2 s
+        fed_kill CONT $who
+        ;;
+    3)
+        note "failure $n: kill of PostgreSQL"
+        "$SEFL_SOURCE/tests/support/pg_server" crash "$pg"
+        sleep "$(fed_random 0.5 "pause $n")"
+        "$SEFL_SOURCE/tests/support/pg_server" again "$pg"
+        ;;
+    *)
+        note "failure $n: kill of $who"
+        fed_kill KILL $who
+        fed_wait $who 10
+        sleep "$(fed_random 1 "pause $n")"
+        aggregator $who
+        ;;
+    esac
+    n=$((n + 1))
+done
+
+fed_until 300 "end of the task" is_over
+for c in $(seq $clients); do fed_done "client-$(printf %02d "$c")" 120; done
+fed_done csp 60
+fed_kill TERM one two
+fed_done one 30
+fed_done two 30
+said=$("$SEFL_TOOLS/audit" "$fed" "$url" "$a/shared" 2>&1) || fail "$said"
+twice=$(grep '"event":"round revealed"' "$dir/log/csp" | sed 's/.*"round":\([0-9]*\).*/\1/' | sort | uniq -d)
+[ -z "$twice" ] || fail "round $twice was opened twice"
+case $said in *"blocked 0"*) ;; *) fail "$said" ;; esac
+note "$n failures: $said"

@@ -1,0 +1,47 @@
+#!/bin/sh
+# Clients take turns (rounds.separation): six real clients of two groups, three rounds. No client uploads in two
+# consecutive rounds, every client that has no turn says so and waits, and AS refuses a hostile client that took part in
+# the round before. (CSP's refusal: tests/unit/sum/test_link_sealed.c.)
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+# shellcheck source=tests/e2e/federation.lib.sh
+. "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
+
+# a group may have fewer clients than the threshold: its rounds are skipped after the deadline
+fed_provision f --clients 6 --words 200 --set rounds.count=3 --set rounds.separation=2 --set rounds.threshold=2 \
+    --set rounds.deadline_ms=5000 --set rounds.extensions=0 --set crypto.scheme=paillier
+bytes=$(sed -n 's/.*an update has \([0-9]*\) bytes.*/\1/p' "$dir/provision.out")
+fed_servers --linger 2
+fed_clients 1 2 3 4 5 6
+counters=$fed/aggregator/state/counters.json
+took() { grep -l "\"round done\".*\"round\":$1[,}]" "$dir"/log/client-* 2> /dev/null; }
+limited() { grep -q '"upload.limit":[1-9]' "$counters" 2> /dev/null; }
+tries=0
+for round in 1 2; do # the first round that somebody took part in
+    fed_until 60 "round $((round + 1))" grep -q "\"round open\".*\"round\":$((round + 1))[,}]" "$dir/log/client-01"
+    one=$(took $round | head -n 1)
+    [ -n "$one" ] || continue
+    n=$(basename "$one" | sed 's/client-0*//')
+    fed_start hostile "$SEFL_TOOLS/hostile" --server "$(cat "$fed/aggregator/at")" --clients "$fed/clients" \
+        --body-bytes "$bytes" --first "$n" --last "$n" --only spoil --count 1 --seconds 3000
+    fed_until 6 "refused upload of $one after round $round" limited
+    fed_kill TERM hostile
+    fed_done hostile 20
+    tries=1
+    break
+done
+[ $tries = 1 ] || fail "nobody took part in the first two rounds"
+for c in 1 2 3 4 5 6; do fed_done client-0$c 90; done
+all=0
+for c in 1 2 3 4 5 6; do
+    log=$dir/log/client-0$c
+    rounds=$(sed -n 's/.*"round done".*"round":\([0-9]*\).*/\1/p' "$log" | tr '\n' ' ')
+    case $rounds in "1 3 " | "1 " | "2 " | "3 " | "") ;; *) fail "client $c took part in $rounds" ;; esac
+    grep -q "not this client's turn" "$log" || fail "client $c had a turn in every round"
+    for r in $rounds; do all=$((all + 1)); done
+done
+[ $all -ge 4 ] || fail "only $all updates: $(cat "$dir"/log/client-*)"
+fed_done aggregator 30
+fed_done csp 20
+said=$("$SEFL" verify "$fed" 2>&1) || fail "$said"
+echo ok

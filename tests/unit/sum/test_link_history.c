@@ -1,0 +1,173 @@
+/* Correlated noise over the link: what both servers keep adds up to the noise of a round, the next
+ * round takes it back, and both leave out the same rounds. */
+#include "link_pair.h"
+
+enum { VALUES = 40 };
+
+typedef struct past_rounds {
+    world *w;
+    int64_t got[W_ROUNDS][W_VALUES], total[W_ROUNDS][W_VALUES];
+    bool kept;
+} past_rounds;
+
+static void begin(past_rounds *p, dp_filter f)
+{
+    *p = (past_rounds){ .w = world_new("pad", TASK_NOISE_JOINT, VALUES) };
+    world_filter(p->w, f);
+}
+
+static sefl_status round_of(past_rounds *p, uint64_t r, const uint64_t cut[2], bool *was_cut)
+{
+    connection c;
+    world_sum(p->w, r);
+    memcpy(p->total[r], p->w->total, sizeof p->total[r]);
+    connect_(&c, p->w, cut, cut && (cut[0] + cut[1]) % 2);
+    sefl_status st = world_round(p->w, &c, r, &p->kept, p->got[r]);
+    disconnect(&c);
+    if (was_cut)
+        *was_cut = c.wire[0].was_cut || c.wire[1].was_cut;
+    return st;
+}
+
+static const sefl_buf *at_csp(past_rounds *p, uint64_t r)
+{
+    return &csp_memory_at(&p->w->c, r)->record[CSP_HISTORY];
+}
+
+/* The noise of a round from what both servers kept, in units of 2^-F. */
+static int64_t noise_of(past_rounds *p, uint64_t r, size_t i)
+{
+    const sefl_buf *a = &p->w->a.history[r], *c = at_csp(p, r);
+    assert_true(a->n == NOISE_ID + 8 * VALUES && c->n == a->n);
+    assert_memory_equal(a->p, c->p, NOISE_ID);
+    return (int64_t)(load_u64(a->p + NOISE_ID + 8 * i) + load_u64(c->p + NOISE_ID + 8 * i));
+}
+
+/* Round r took back gamma / 4096 of `before`'s noise in every value (NULL: nothing). */
+static void must_take_back(past_rounds *p, uint64_t r, const int64_t *before, unsigned gamma)
+{
+    const pack *k = &p->w->t.ahe.pack;
+    const unsigned F = 52 - k->k;
+    for (size_t i = 0; i < VALUES; i++) {
+        uint64_t back = (2 * (uint64_t)p->got[r][i] + 1) << (F - 1);
+        back -= ((uint64_t)p->total[r][i] << (F - k->t)) + (uint64_t)noise_of(p, r, i);
+        int64_t is = (int64_t)(back << 12) >> 12;
+        int64_t want = before ? -(int64_t)((__int128)gamma * before[i] / 4096) : 0;
+        assert_true(is - want >= -2 && is - want <= 2);
+    }
+}
+
+static void noises(past_rounds *p, uint64_t r, int64_t out[VALUES])
+{
+    for (size_t i = 0; i < VALUES; i++)
+        out[i] = noise_of(p, r, i);
+}
+
+static void rounds_take_back(void **state)
+{
+    (void)state;
+    past_rounds p;
+    int64_t first[VALUES], second[VALUES];
+    begin(&p, (dp_filter){ .b = 1, .gamma = { 3000 } });
+    CHECK_OK(round_of(&p, 1, NULL, NULL));
+    must_take_back(&p, 1, NULL, 0);
+    noises(&p, 1, first);
+    CHECK_OK(round_of(&p, 2, NULL, NULL));
+    must_take_back(&p, 2, first, 3000);
+    noises(&p, 2, second);
+    CHECK_OK(round_of(&p, 3, NULL, NULL));
+    must_take_back(&p, 3, second, 3000);
+    /* round 3 is over once the next header is signed: CSP keeps it, and nothing older */
+    assert_true(csp_memory_at(&p.w->c, 3)->has[CSP_HISTORY]);
+    assert_false(csp_memory_at(&p.w->c, 1)->has[CSP_HISTORY]);
+    world_free(p.w);
+}
+
+/* One server lost its part, or has that of another reveal: both leave the round out. */
+static void lost_history_is_left_out(void **state)
+{
+    (void)state;
+    for (int who = 0; who < 4; who++) {
+        past_rounds p;
+        begin(&p, (dp_filter){ .b = 1, .gamma = { 3000 } });
+        CHECK_OK(round_of(&p, 1, NULL, NULL));
+        sefl_buf *record = &p.w->c.round[1]->record[CSP_HISTORY];
+        if (who == 0)
+            buf_clear(&p.w->a.history[1]);
+        else if (who == 1)
+            p.w->c.round[1]->has[CSP_HISTORY] = false;
+        else if (who == 2)
+            record->p[0] ^= 1; /* the id */
+        else
+            record->n--;
+        CHECK_OK(round_of(&p, 2, NULL, NULL));
+        must_take_back(&p, 2, NULL, 0);
+        int64_t second[VALUES];
+        noises(&p, 2, second);
+        CHECK_OK(round_of(&p, 3, NULL, NULL)); /* the next round takes back again */
+        must_take_back(&p, 3, second, 3000);
+        world_free(p.w);
+    }
+}
+
+/* The stream is cut at every message of round 2. The next connection completes it with the noise of
+ * round 1 taken back once; a repeated reveal gives the same numbers to keep. */
+static void cuts_change_nothing(void **state)
+{
+    (void)state;
+    unsigned cuts = 0, again = 0;
+    for (int side = 0; side < 2; side++)
+        for (uint64_t at = 1;; at++) {
+            past_rounds p;
+            int64_t first[VALUES], w[W_VALUES];
+            uint64_t where[2] = { side ? 0 : at, side ? at : 0 };
+            bool cut;
+            begin(&p, (dp_filter){ .b = 1, .gamma = { 2500 } });
+            CHECK_OK(round_of(&p, 1, NULL, NULL));
+            noises(&p, 1, first);
+            sefl_status st = round_of(&p, 2, where, &cut);
+            if (cut) {
+                assert_int_not_equal(st, SEFL_OK);
+                CHECK_OK(round_of(&p, 2, NULL, NULL));
+                again += p.kept;
+                cuts++;
+            }
+            must_take_back(&p, 2, first, 2500);
+            sefl_buf kept = { 0 };
+            CHECK_OK(wr_raw(&kept, p.w->a.history[2].p, p.w->a.history[2].n));
+            memcpy(w, p.got[2], sizeof w);
+            CHECK_OK(round_of(&p, 2, NULL, NULL));
+            assert_true(p.kept);
+            assert_memory_equal(kept.p, p.w->a.history[2].p, kept.n);
+            assert_memory_equal(w, p.got[2], VALUES * sizeof *w);
+            buf_clear(&kept);
+            world_free(p.w);
+            if (!cut)
+                break;
+        }
+    assert_true(cuts > 8 && again >= 1);
+}
+
+/* AS lost its part of round 1 after CSP used its own: the round is lost, not made up. */
+static void lost_after_the_reply(void **state)
+{
+    (void)state;
+    past_rounds p;
+    begin(&p, (dp_filter){ .b = 1, .gamma = { 2500 } });
+    CHECK_OK(round_of(&p, 1, NULL, NULL));
+    CHECK_OK(round_of(&p, 2, NULL, NULL));
+    buf_clear(&p.w->a.history[1]);
+    CHECK_STATUS(round_of(&p, 2, NULL, NULL), SEFL_ECRYPTO);
+    world_free(p.w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rounds_take_back),
+        cmocka_unit_test(lost_history_is_left_out),
+        cmocka_unit_test(cuts_change_nothing),
+        cmocka_unit_test(lost_after_the_reply),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
