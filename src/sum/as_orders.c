@@ -402,7 +402,10 @@ static sefl_status order_reveal(as_rounds *r, const agg_order *o)
     r->released_in = o->round; /* to be wiped after a failure */
     /* after a crash between the integers and the machine's step, the stored integers are the
      * release: in mode own another reveal would draw AS's noise a second time */
-    if (as_store_released(r->store, o->round, r->released, t->values) == SEFL_OK) {
+    st = as_store_released(r->store, o->round, r->released, t->values);
+    if (st == SEFL_EIO || st == SEFL_ETIMEOUT) /* they may be there */
+        goto done;
+    if (st == SEFL_OK) {
         st = as_rounds_say(r, AGG_REVEALED, o->round);
         revealed = true;
         goto done;
@@ -507,7 +510,7 @@ static sefl_status order_release(as_rounds *r, const agg_order *o)
         r->released_in = o->round;
         SEFL_TRY(as_store_released(r->store, o->round, r->released, t->values));
     }
-    p.clients = as_rounds_kept(r, o->round, &p.refused);
+    SEFL_TRY(as_rounds_kept(r, o->round, &p.clients, &p.refused));
     release_from from = r->model;
     SEFL_TRY(r->c.model->release(r->c.ctx, &from, o->round, r->released, p.clients, &made));
     SEFL_TRY(keep_check(r, o->round, &made));

@@ -165,9 +165,10 @@ agg *as_rounds_agg(as_rounds *r);
 sefl_span as_rounds_header(const as_rounds *r);   /* header of this round; empty until signed */
 release_from as_rounds_model(const as_rounds *r); /* the latest release */
 
-/* Returns the number of clients in the sum of a closed round; in sealed tasks *refused is the
+/* Sets *kept to the number of clients in the sum of a closed round; in sealed tasks *refused is the
  * number of clients that CSP refused. */
-uint32_t as_rounds_kept(as_rounds *r, uint64_t round, uint32_t *refused);
+sefl_status as_rounds_kept(as_rounds *r, uint64_t round, uint32_t *kept,
+                           uint32_t *refused) SEFL_MUST_CHECK;
 /* Returns the link, or NULL if there is none. Call it on the thread of as_rounds_run. */
 as_link *as_rounds_link(as_rounds *r);
 

@@ -23,12 +23,14 @@ typedef struct as_run {
     as_store under;       /* the store */
     uint32_t early;       /* heads that CSP gets before the set */
     int64_t *w;           /* gets the released integers; NULL: not wanted */
+    uint32_t clients;     /* gets the number of clients of the last release */
 
     /* Hooks: `me` is the run. Only `open` is required. */
     void (*open)(void *me, const round_header *h); /* uploads of this round, even after a restart */
     sefl_status (*put)(void *me, as_record what, uint64_t round, uint64_t attempt, sefl_span bytes);
-    void (*between)(void *me, as_link *link); /* before every order; NULL: no link */
-    void (*frozen)(void *me);                 /* between the early heads and the set */
+    sefl_status (*get)(void *me, as_record what); /* fails: the store does not answer */
+    void (*between)(void *me, as_link *link);     /* before every order; NULL: no link */
+    void (*frozen)(void *me);                     /* between the early heads and the set */
     sefl_status (*release)(void *me, uint64_t round, const int64_t *w);
     void (*refused)(void *me, uint64_t round, const char *when, const head_refusal *r,
                     const uint8_t client[32], bool named);
@@ -85,8 +87,10 @@ static inline sefl_status as_run_put(void *ctx, as_record what, uint64_t round, 
 
 static inline sefl_status as_run_get(void *ctx, as_record what, uint64_t round, sefl_buf *out)
 {
-    const as_store *s = &((as_run *)ctx)->under;
-    return s->get(s->ctx, what, round, out);
+    as_run *r = ctx;
+    if (r->get)
+        SEFL_PASS(r->get(r, what));
+    return r->under.get(r->under.ctx, what, round, out);
 }
 
 static inline sefl_status as_run_row_put(void *ctx, const as_row *row)
@@ -180,7 +184,8 @@ static inline sefl_status as_run_release(void *ctx, const release_from *from, ui
                                          const int64_t *w, uint32_t clients, release_made *out)
 {
     as_run *r = ctx;
-    (void)from, (void)clients;
+    (void)from;
+    r->clients = clients;
     out->hash[0] = (uint8_t)round;
     if (r->w)
         memcpy(r->w, w, r->c.task->values * sizeof *w);
