@@ -79,7 +79,7 @@ typedef struct as_uploads {
      * NULL, a refused upload is a permanent failure. */
     sefl_status (*take_off)(void *ctx, uint64_t round, const uint8_t client[32]);
     /* *Returns the closed sum of the set. If it fails with SEFL_EIO, ECRYPTO, EPROTO or ERANGE, the
-     * sum is lost. */
+     * sum is lost; with `shared`, SEFL_EIO means that the store does not answer now. */
     sefl_status (*sum)(void *ctx, uint64_t round, ahe_sum **out);
     /* Deletes the uploads of a round that is durably over. */
     sefl_status (*forget)(void *ctx, uint64_t round);

@@ -35,6 +35,7 @@ typedef struct as_run {
     void (*refused)(void *me, uint64_t round, const char *when, const head_refusal *r,
                     const uint8_t client[32], bool named);
     sefl_status (*take_off)(void *me, uint64_t round, const uint8_t client[32]);
+    sefl_status (*sum)(void *me); /* fails: there is no sum */
 
     /* the run's own */
     as_store store; /* `under`, below `put` */
@@ -178,6 +179,14 @@ static inline sefl_status as_run_forget(void *ctx, uint64_t round)
     return SEFL_OK;
 }
 
+static inline sefl_status as_run_sum(void *ctx, uint64_t round, ahe_sum **out)
+{
+    as_run *r = ctx;
+    (void)round;
+    *out = r->up.closed;
+    return r->sum ? r->sum(r) : SEFL_OK;
+}
+
 /* ---- ports: model, time, hooks --------------------------------------------------------------- */
 
 static inline sefl_status as_run_release(void *ctx, const release_from *from, uint64_t round,
@@ -238,6 +247,7 @@ static inline sefl_status as_run_until(as_run *r, uint64_t round, agg_phase phas
                                                        .refused = r->refused,
                                                        .take_off = r->take_off });
     r->uploads.arrived = as_run_arrived;
+    r->uploads.sum = as_run_sum;
     r->wall = (sefl_clock){ .now_ns = as_run_wall, .self = r };
     r->mono = clock_monotonic();
     r->now_ms = r->now_ms > 0 ? r->now_ms : 1;

@@ -377,7 +377,10 @@ static sefl_status subtract_refused(share *s, uint64_t round, ahe_sum *sum)
         SEFL_TRY(make_collect(s, &s->reader, reader_path));
     for (uint32_t i = 0; i < v.refused_n; i++) {
         SEFL_CHECK(v.refused[i].index < s->set.n, SEFL_EPROTO, "store: a verdict on no upload");
-        SEFL_TRY(collect_subtract(s->reader, sum, round, &s->set.at[v.refused[i].index].m));
+        st = collect_subtract(s->reader, sum, round, &s->set.at[v.refused[i].index].m);
+        if (st == SEFL_EIO || st == SEFL_ENOTFOUND) /* a file, not the store */
+            st = sefl_fail(SEFL_ECRYPTO, "%s", sefl_last_error());
+        SEFL_TRY(st);
     }
 done:
     as_verdict_clear(&v);
@@ -406,7 +409,7 @@ static sefl_status up_sum(void *ctx, uint64_t round, ahe_sum **out)
     SEFL_TRY(shared_freeze(r->c.journal, round, s->c.lease_ms)); /* another leader's round */
     SEFL_TRY(load_set(s, round));
     for (int i = 0; again; i++) {
-        SEFL_CHECK(i < AGAIN_MAX, SEFL_EIO, "the partial sums of round %" PRIu64 " get lost",
+        SEFL_CHECK(i < AGAIN_MAX, SEFL_ECRYPTO, "the partial sums of round %" PRIu64 " get lost",
                    round);
         share_drop_sum(s);
         SEFL_TRY(ahe_sum_new(&s->sum, &t->ahe, t->pub));
