@@ -308,7 +308,15 @@ static void parts_are_made_once(void **state)
     CHECK_OK(shared_part_again(p[0].j, &b)); /* its file is gone */
     assert_int_equal(parts_of(&p[0]).undone, 1);
     CHECK_OK(shared_part_take(p[0].j, ROUND, p[0].me, 300, &a, &found));
-    assert_true(found && a.holder == p[0].me);
+    assert_true(found && a.holder == p[0].me && a.failures == 0);
+    CHECK_OK(shared_part_failed(p[0].j, &a, p[0].me)); /* it cannot read a body: another tries */
+    CHECK_OK(shared_part_take(p[1].j, ROUND, p[1].me, 60000, &b, &found));
+    assert_true(found && b.holder == p[0].me && b.failures == 1);
+    CHECK_OK(shared_part_failed(p[0].j, &a, p[0].me)); /* no longer its part */
+    CHECK_OK(shared_part_take(p[0].j, ROUND, p[0].me, 300, &a, &found));
+    assert_false(found);
+    CHECK_OK(shared_part_take(p[1].j, ROUND, p[1].me, 60000, &b, &found));
+    assert_true(found && b.failures == 1);
     CHECK_OK(shared_forget(p[0].j, ROUND));
     assert_int_equal(parts_of(&p[0]).n, 0);
     close_two(p);
