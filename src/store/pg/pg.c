@@ -474,6 +474,18 @@ done:
     return st;
 }
 
+sefl_status pg_reach(const char *url)
+{
+    sefl_status st = SEFL_OK;
+    pg *d = NULL;
+    SEFL_TRY(sefl_new(&d, 1, sizeof *d));
+    SEFL_TRY(pg_take_url(d, url));
+    SEFL_TRY(pg_connect(d, 0));
+done:
+    pg_close(d ? &d->base : NULL);
+    return st;
+}
+
 const db_driver db_pg = {
     .open = pg_open,
     .close = pg_close,

@@ -36,6 +36,8 @@ extern const db_driver db_pg;
 
 /* Checks a URL as db_open does, without connecting. */
 sefl_status pg_check_url(const char *url) SEFL_MUST_CHECK;
+/* Connects and checks the server as db_open does; creates nothing. */
+sefl_status pg_reach(const char *url) SEFL_MUST_CHECK;
 /* The version of libpq, as text. */
 const char *pg_version(void);
 
