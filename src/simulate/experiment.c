@@ -411,6 +411,7 @@ sefl_status experiment_fit(const experiment *e, task *t)
         t->threshold = t->enough = t->clients_max = t->enrolled = 1;
     if (t->sampling == TASK_OPEN)
         left *= t->rate;
+    left /= (double)t->separation;
     if (!e->exact || left >= t->threshold)
         return SEFL_OK;
     SEFL_NEED(left >= 2, SEFL_EINVAL,
@@ -422,6 +423,7 @@ sefl_status experiment_fit(const experiment *e, task *t)
                      " clients drop out of every round, so "
                      "%.6g upload%s, fewer than rounds.threshold (%" PRIu32 "). Set "
                      "rounds.threshold to %.0f or less, or use a smaller network.dropout",
-                     failing, e->clients, left, t->sampling == TASK_OPEN ? " on average" : "",
+                     failing, e->clients, left,
+                     t->sampling == TASK_OPEN || t->separation > 1 ? " on average" : "",
                      t->threshold, floor(left));
 }

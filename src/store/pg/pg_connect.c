@@ -181,7 +181,7 @@ static sefl_status connect_once(pg *d)
     char why[200];
     d->conn = PQconnectdbParams(keys, values, 1);
     SEFL_NEED(d->conn != NULL, SEFL_ENOMEM, "out of memory for a connection");
-    SEFL_NEED(!PQconnectionNeedsPassword(d->conn), SEFL_EAUTH,
+    SEFL_NEED(d->reached || !PQconnectionNeedsPassword(d->conn), SEFL_EAUTH,
               "%s wants a password, and there is none for this host, port, database and user: put "
               "it into a passfile (~/.pgpass, or ?passfile=FILE in the URL) of mode 0600",
               d->base.place);
@@ -205,8 +205,10 @@ sefl_status pg_connect(pg *d, unsigned patience_ms)
         return SEFL_OK;
     for (;;) {
         sefl_status st = connect_once(d);
-        if (st == SEFL_OK)
+        if (st == SEFL_OK) {
+            d->reached = true;
             return st;
+        }
         pg_disconnect(d);
         if (st != SEFL_EIO || clock_since(began) * 1000 >= patience_ms)
             return st;
