@@ -72,6 +72,11 @@ uint64_t dp_turns_in(const dp_turns *t, uint64_t n)
     return t->most > 0 && t->most < fit ? t->most : fit;
 }
 
+uint64_t dp_turns_apart(uint64_t most, uint64_t n)
+{
+    return most > 0 && most < n ? n / most + (n % most != 0) : 1;
+}
+
 double dp_filter_s(const dp_filter *f, uint64_t n, const dp_turns *turns)
 {
     double old[DP_FILTER_LAGS] = { 0 }, sum = 0;

@@ -66,6 +66,9 @@ void dp_filter_column(double *c, size_t n, const dp_filter *f);
 
 /* Returns the largest number of rounds among the first n in which a client can take part. */
 uint64_t dp_turns_in(const dp_turns *t, uint64_t n);
+/* Returns the smallest separation with which clients that take part in at most `most` rounds (0: no
+ * limit) at every turn of theirs have one left for each of n rounds. */
+uint64_t dp_turns_apart(uint64_t most, uint64_t n);
 
 /* Returns S(n) without slack, rounded up by 1e-9: the L2 norm of what a client with vectors of norm
  * 1 adds to the first n rounds' noise in the worst pattern of rounds. 0 for n = 0. Never falls with

@@ -78,7 +78,7 @@ static sefl_status check_rounds(const task *t)
     return SEFL_OK;
 }
 
-/* Clients take turns by hash (protocol/turn.h), so a round has enrolled / separation of them on
+/* Clients take turns by hash (task_is_turn), so a round has enrolled / separation of them on
  * average. */
 static sefl_status check_turns(const task *t)
 {

@@ -874,6 +874,11 @@ static void test_filter(void **state)
                          "rounds.enrolled=800", "server.step=momentum", NULL));
     assert_true(a.filter.gamma[0] == 3800 && a.separation == 20 && a.max_rounds_per_client == 0);
     task_clear(&a);
+    /* 33 apart would leave nobody for round 100 */
+    CHECK_OK(sample_task(&a, "privacy.filter=auto", "rounds.max_per_client=3", "rounds.count=100",
+                         "rounds.enrolled=800", "rounds.threshold=0", NULL));
+    assert_int_equal(a.separation, 34);
+    task_clear(&a);
     CHECK_STATUS(sample_task(&a, "privacy.filter=auto", NULL), SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "only if clients take turns"));
     /* a wide ring leaves too few bits below it for the guard bits of paillier */
