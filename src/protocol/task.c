@@ -626,6 +626,10 @@ double task_divisor(const task *t, uint32_t clients)
 {
     if (t->weights == TASK_CAPPED)
         return NAN;
+    if (t->filter.b > 0) {
+        const double turn = (double)t->enrolled / (double)t->separation;
+        return turn < t->clients_max ? turn : t->clients_max;
+    }
     if (t->publish_count)
         return clients;
     return t->rate * (double)t->enrolled;

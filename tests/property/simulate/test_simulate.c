@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "privacy/filter.h"
 #include "roles/client/train.h"
 
 #include <math.h>
@@ -102,14 +103,19 @@ static void schedule_ends_near_zero(void **state)
     }
 }
 
-static float *values_of(const char *run, const char *model, model_meta *meta)
+static float *read_values(const char *run, const char *model, model_meta *meta, size_t *n)
 {
     char path[256];
     float *theta = NULL;
-    size_t n;
     snprintf(path, sizeof path, "runs/%s/model/%s.safetensors", run, model);
-    CHECK_OK(model_read(meta, &theta, &n, folder_path(path)));
+    CHECK_OK(model_read(meta, &theta, n, folder_path(path)));
     return theta;
+}
+
+static float *values_of(const char *run, const char *model, model_meta *meta)
+{
+    size_t n;
+    return read_values(run, model, meta, &n);
 }
 
 /* A clip that is found: from far above and from far below it comes to the same value. The noise that
@@ -138,6 +144,43 @@ static void clip_is_found(void **state)
                     found = must("clip-found", "privacy.claim=dp privacy.z=0 privacy.epsilon=40 "
                                                "privacy.clip_quantile=0.5");
     assert_true(fixed.z > 0 && fabs(found.z / fixed.z - 1) < 1e-5);
+}
+
+/* The standard deviation of the noise in the last model of a run whose clients learn nothing. */
+static double model_noise(const char *name, const char *filter)
+{
+    char more[512];
+    model_meta meta;
+    double sum = 0;
+    snprintf(
+        more, sizeof more,
+        "clients=40 rounds.count=20 rounds.separation=2 rounds.max_per_client=0 rounds.threshold=2 "
+        "privacy.z=1 privacy.clip=0.001 training.lr=1e-12 server.step=momentum "
+        "server.momentum=0.5 privacy.filter=%s",
+        filter);
+    (void)must(name, more);
+    size_t n;
+    float *first = read_values(name, "round-0", &meta, &n),
+          *last = read_values(name, "last", &meta, &n);
+    for (size_t i = 0; i < n; i++)
+        sum += ((double)last[i] - (double)first[i]) * ((double)last[i] - (double)first[i]);
+    sefl_free(first);
+    sefl_free(last);
+    return sqrt(sum / (double)n);
+}
+
+/* A filter takes the noise back from the model, although the numbers of clients that have a turn
+ * differ from round to round. */
+static void a_filter_takes_noise_back(void **state)
+{
+    (void)state;
+    const dp_filter f = { 1, { 3800 } };
+    const double gain =
+        dp_filter_models(&(dp_filter){ 0 }, 20, 0.5).last / dp_filter_models(&f, 20, 0.5).last;
+    const double found = model_noise("plain-noise", "") / model_noise("noise-taken-back", "3800");
+    print_message("noise of independent rounds over that of a filter: %g, expected %g\n", found,
+                  gain);
+    assert_true(gain > 4 && fabs(found / gain - 1) < 0.15);
 }
 
 /* training.only: the noise and the step change the named tensors; all others keep every bit. */
@@ -436,6 +479,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clip_is_found),
+        cmocka_unit_test(a_filter_takes_noise_back),
         cmocka_unit_test(full_is_clear),
         cmocka_unit_test(only_some_tensors),
         cmocka_unit_test(threads_do_not_matter),

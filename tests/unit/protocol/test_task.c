@@ -509,6 +509,11 @@ static void test_sampling_and_divisor(void **state)
     assert_true(task_divisor(&t, 3) == 4 && task_divisor(&t, 8) == 4);
     assert_true(task_event(&t, 7).rate == 0.5 && task_event(&t, 7).count == 7);
     task_clear(&t);
+    /* a filter: the same number in every round */
+    CHECK_OK(
+        sample_task(&t, "privacy.filter=3000", "rounds.separation=2", "rounds.threshold=2", NULL));
+    assert_true(t.publish_count && task_divisor(&t, 3) == 4 && task_divisor(&t, 5) == 4);
+    task_clear(&t);
     /* over-selection: only the unamplified epsilon, so the count is public */
     CHECK_OK(sample_task(&t, "privacy.sampling=open", "privacy.rate=0.5", "rounds.enough=4", NULL));
     assert_true(!t.amplified && t.publish_count);
