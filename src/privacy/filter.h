@@ -81,9 +81,13 @@ double dp_filter_s_of(const dp_filter *f, uint64_t n, const uint64_t *rounds, si
 /* Returns the slack of S for n rounds of `dim` coordinates, rounded up; 0 without a filter. */
 double dp_filter_slack(const dp_filter *f, uint64_t n, uint64_t dim, double z, double units);
 
-/* Returns the standard deviation of the noise, DP_G44_SIGMA coarse steps, in units of the last place
- * of a kept value, `bits` bits below the coarse step: DP_FILTER_SUM_BITS - k for joint noise,
- * DP_FILTER_OWN_BITS for discrete noise. */
+/* A lower bound on the standard deviation of the noise in coarse steps, for every z up to 1000. Joint
+ * noise has DP_G44_SIGMA. The variance of discrete noise is at least z^2 S2 (dgauss_for_grid), and S2
+ * is rounded down (grid/grid.h): 9.43899 or more. */
+#define DP_FILTER_SIGMA 9.438
+
+/* Returns DP_FILTER_SIGMA in units of the last place of a kept value, `bits` bits below the coarse
+ * step: DP_FILTER_SUM_BITS - k for joint noise, DP_FILTER_OWN_BITS for discrete noise. */
 double dp_filter_units(unsigned bits);
 
 /* The standard deviation of the noise in the models of a task, in units of the fresh noise of one

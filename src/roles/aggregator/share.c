@@ -104,6 +104,7 @@ static sefl_status know(void *ctx, const round_entry *m, agg_upload *u, journal_
     SEFL_PASS(shared_know(s->c.own, u->round, m->client, m->body, &k));
     u->have = k.have;
     u->rounds_taken = k.rounds;
+    u->last_taken = k.last;
     *copied = k.copied;
     *had = (journal_update){ .round = u->round, .bytes = k.bytes };
     memcpy(had->client, m->client, 32);

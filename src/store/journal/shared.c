@@ -167,7 +167,8 @@ static sefl_status take_known(void *ctx, const db_row *row)
         k->bytes = db_col_u64(row, 1);
     }
     k->rounds = db_col_u64(row, 2);
-    k->copied = db_col_u64(row, 3) > 0;
+    k->last = db_col_u64(row, 3);
+    k->copied = db_col_u64(row, 4) > 0;
     return SEFL_OK;
 }
 
@@ -177,15 +178,14 @@ sefl_status shared_know(journal *j, uint64_t round, const uint8_t client[32],
     const db_value task = db_u64(j->number), n = db_u64(round), who = bytes32(client);
     *out = (shared_known){ 0 };
     return each(j, take_known, out,
-                "SELECT m.hash, coalesce(m.bytes, 0), "
-                "(SELECT count(*) FROM body b LEFT JOIN round r ON r.task = b.task AND "
-                "r.round = b.round WHERE b.task = ? AND b.client = ? AND "
-                "coalesce(r.skipped, 0) != 1), "
+                "SELECT m.hash, coalesce(m.bytes, 0), t.rounds, t.last, "
                 "(SELECT count(*) FROM body c WHERE c.task = ? AND c.hash = ? AND NOT "
                 "(c.round = ? AND c.client = ?)) "
-                "FROM (SELECT 1) one LEFT JOIN body m ON m.task = ? AND m.round = ? AND "
-                "m.client = ?",
-                task, who, task, bytes32(body), n, who, task, n, who);
+                "FROM (SELECT count(*) AS rounds, coalesce(max(b.round), 0) AS last FROM body b "
+                "LEFT JOIN round r ON r.task = b.task AND r.round = b.round WHERE b.task = ? AND "
+                "b.client = ? AND coalesce(r.skipped, 0) != 1) t "
+                "LEFT JOIN body m ON m.task = ? AND m.round = ? AND m.client = ?",
+                task, bytes32(body), n, who, task, who, task, n, who);
 }
 
 sefl_status shared_count(journal *j, uint64_t round, uint32_t *out)

@@ -175,7 +175,7 @@ static void slack(void **state)
     (void)state;
     const dp_filter none = { 0 }, f = filter_of(1, 4096, 0, 0, 0);
     const double units = dp_filter_units(DP_FILTER_SUM_BITS - 16);
-    assert_true(units == DP_G44_SIGMA * 0x1p36);
+    assert_true(units == DP_FILTER_SIGMA * 0x1p36 && DP_FILTER_SIGMA < DP_G44_SIGMA);
     assert_true(dp_filter_slack(&none, 100, 945510, 3, units) == 0);
     double got = dp_filter_slack(&f, 100, 945510, 3, units);
     assert_true(fabs(got / (3 / units * 100 * sqrt(100 * 945510.0)) - 1) < 2e-9);
