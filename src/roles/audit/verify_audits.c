@@ -105,7 +105,8 @@ static void entries(replay *p)
                        e->line);
         if (!e->is_unanswered && !e->is_honest)
             verify_say(p->v, VERIFY_WRONG, p->l->path,
-                       "line %" PRIu64 ": AS caught CSP in session %s", e->line, hex);
+                       "line %" PRIu64 ": AS says that CSP failed the audit of session %s", e->line,
+                       hex);
     }
 }
 
