@@ -49,7 +49,9 @@
  *   - between the body and its row: the client has no receipt and sends the body again. The first
  *     body is deleted with the round.
  *   - between the row and the receipt: the other process finds the row and signs the same receipt.
- *   - while it makes a part: its lease expires after `lease` seconds, another process makes it.
+ *   - while it makes a part: its lease expires after `lease` seconds, another process makes it. If no
+ *     process can, because a body is missing or damaged, the leader skips the round after half a
+ *     minute.
  *   - as leader, at any step: after `lease` seconds another process becomes leader and does what a
  *     restarted single aggregator does: it continues from the records. A reveal in progress gets the
  *     next attempt, a new mask and new noise shares; after CSP's mark CSP sends the same bytes, and
@@ -57,7 +59,7 @@
  *   - A former leader that wakes up cannot write. It can still send what it had ready: CSP takes
  *     messages only from the newest connection, and reveals each round once.
  *   - The database: uploads get 503 and clients repeat them; the leader steps down and takes the
- *     lease again when the database is back. If the outcome of an insertion is unknown, the client
+ *     lease again when the database is back. No round is skipped for that. If the outcome of an insertion is unknown, the client
  *     repeats the upload, and the process reads its rows before it makes its part.
  *
  * The shared folder must not lose a synced file, and a file must be visible to all processes once it

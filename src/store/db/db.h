@@ -8,8 +8,8 @@
  * db_sqlite opens a file with WAL, synchronous=FULL and foreign keys. db_pg (store/pg/pg.h, in
  * builds with -DSEFL_PG=ON) opens postgresql://..., which several processes may share. Both accept
  * the same SQL: `?` (or ?1, ?2, ...) is a value, INSERT ... ON CONFLICT replaces a row, and a
- * SELECT may end with FOR UPDATE or FOR SHARE, which locks its rows until the end of the
- * transaction. (SQLite has one writer: its transactions lock the whole database, and the driver
+ * SELECT may end with FOR [NO KEY] UPDATE or FOR [KEY] SHARE, which locks its rows until the end of
+ * the transaction (NO KEY UPDATE and KEY SHARE do not exclude each other). (SQLite has one writer: its transactions lock the whole database, and the driver
  * drops these words.)
  *
  * steps[i] is the SQL that migrates version i to i + 1; db_open applies each step and its version

@@ -74,6 +74,7 @@ typedef struct shared_part {
     uint64_t round, holder; /* the sum of the uploads that this process took */
     uint64_t uploads;
     uint64_t maker; /* the process that made it, which names the file; 0: not done */
+    uint64_t failures;
     uint8_t hash[SHA256_BYTES];
 } shared_part;
 
@@ -89,6 +90,8 @@ sefl_status shared_part_renew(journal *j, const shared_part *p, uint64_t me, uin
 /* The file is durable. Does nothing if the part is done already. */
 sefl_status shared_part_done(journal *j, const shared_part *p, uint64_t me,
                              const uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
+/* A body is unreadable here: counts that, and lets any process try next. */
+sefl_status shared_part_failed(journal *j, const shared_part *p, uint64_t me) SEFL_MUST_CHECK;
 /* The file of a done part is unreadable: it has to be made again. */
 sefl_status shared_part_again(journal *j, const shared_part *p) SEFL_MUST_CHECK;
 typedef sefl_status shared_part_fn(void *ctx, const shared_part *p);

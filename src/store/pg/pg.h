@@ -21,7 +21,9 @@
  * Writers. Every transaction takes one advisory lock of the schema: db_begin exclusively, all
  * others shared. So db_begin keeps the rule of SQLite (one writer), and db_begin_shared scales.
  * Each transaction learns its number at its start. If a COMMIT gets no answer, the driver asks
- * txid_status on a new connection whether it was rolled back; otherwise the outcome is unknown.
+ * txid_status on a new connection whether it was rolled back; otherwise the outcome is unknown. It
+ * is unknown too if the server answers COMMIT with a warning: it stopped waiting for its standby, and
+ * a failover would undo the transaction.
  * Threads: one owner.   Secrets: none in plaintext. */
 #ifndef STORE_PG_PG_H
 #define STORE_PG_PG_H
@@ -34,6 +36,8 @@ extern const db_driver db_pg;
 
 /* Checks a URL as db_open does, without connecting. */
 sefl_status pg_check_url(const char *url) SEFL_MUST_CHECK;
+/* Connects and checks the server as db_open does; creates nothing. */
+sefl_status pg_reach(const char *url) SEFL_MUST_CHECK;
 /* The version of libpq, as text. */
 const char *pg_version(void);
 

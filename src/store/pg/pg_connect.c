@@ -165,10 +165,13 @@ static sefl_status check_server(pg *d)
     return st;
 }
 
-/* Ignores notices: libpq prints them on stderr by default. */
+/* Notes warnings, for pg_commit, and ignores other notices: libpq prints them on stderr by
+ * default. */
 static void quiet(void *ctx, const PGresult *r)
 {
-    (void)ctx, (void)r;
+    const char *how = PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
+    if (how && strcmp(how, "WARNING") == 0)
+        ((pg *)ctx)->warned = true;
 }
 
 static sefl_status connect_once(pg *d)
@@ -187,7 +190,7 @@ static sefl_status connect_once(pg *d)
               d->base.place);
     SEFL_NEED(PQstatus(d->conn) == CONNECTION_OK, SEFL_EIO, "cannot reach %s: %s", d->base.place,
               pg_reason(PQerrorMessage(d->conn), why));
-    PQsetNoticeReceiver(d->conn, quiet, NULL);
+    PQsetNoticeReceiver(d->conn, quiet, d);
     PQconninfoOption *o = PQconninfo(d->conn);
     SEFL_NEED(o != NULL, SEFL_ENOMEM, "out of memory for a connection");
     const char *real = PQhostaddr(d->conn);

@@ -164,13 +164,34 @@ static void lost_after_the_reply(void **state)
     world_free(p.w);
 }
 
+/* AS's store does not answer for a while: nothing is left out, and nothing is lost. */
+static void silent_store(void **state)
+{
+    (void)state;
+    past_rounds p;
+    int64_t first[VALUES];
+    begin(&p, (dp_filter){ .b = 1, .gamma = { 2500 } });
+    CHECK_OK(round_of(&p, 1, NULL, NULL));
+    noises(&p, 1, first);
+    p.w->a.deaf = true;
+    CHECK_STATUS(round_of(&p, 2, NULL, NULL), SEFL_EIO);
+    p.w->a.deaf = false;
+    CHECK_OK(round_of(&p, 2, NULL, NULL));
+    must_take_back(&p, 2, first, 2500);
+    p.w->a.deaf = true; /* after CSP's reply */
+    CHECK_STATUS(round_of(&p, 2, NULL, NULL), SEFL_EIO);
+    p.w->a.deaf = false;
+    CHECK_OK(round_of(&p, 2, NULL, NULL));
+    assert_true(p.kept);
+    world_free(p.w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounds_take_back),
-        cmocka_unit_test(lost_history_is_left_out),
-        cmocka_unit_test(cuts_change_nothing),
-        cmocka_unit_test(lost_after_the_reply),
+        cmocka_unit_test(rounds_take_back),    cmocka_unit_test(lost_history_is_left_out),
+        cmocka_unit_test(cuts_change_nothing), cmocka_unit_test(lost_after_the_reply),
+        cmocka_unit_test(silent_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

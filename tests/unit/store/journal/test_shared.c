@@ -108,6 +108,31 @@ static void rows_have_rules(void **state)
     close_two(p);
 }
 
+/* What a client did in earlier rounds, as journal_client_rounds tells it. */
+static void earlier_rounds_count(void **state)
+{
+    (void)state;
+    process p[2];
+    shared_known k;
+    uint64_t rounds, last;
+    if (!store_is_pg())
+        skip();
+    open_two(p, "earlier", 100, 4);
+    for (uint64_t r = 4; r <= 6; r++) {
+        journal_update u = update_of(1, (uint32_t)r);
+        u.round = r;
+        CHECK_OK(journal_round_put(p[0].j, &(journal_round){ .round = r, .state = COLLECTING }));
+        CHECK_OK(shared_put(p[r % 2].j, &p[r % 2].rule, p[r % 2].me, &u));
+        CHECK_OK(journal_round_put(
+            p[0].j, &(journal_round){ .round = r, .state = CLOSED, .skipped = r == 6 }));
+        CHECK_OK(shared_know(p[1].j, 7, u.client, u.body, &k));
+        CHECK_OK(journal_client_rounds(p[1].j, u.client, &rounds, &last));
+        assert_true(k.rounds == rounds && k.last == last && last == (r < 6 ? r : 5));
+        assert_true(!k.have && k.copied); /* that body was in another round */
+    }
+    close_two(p);
+}
+
 static void *put_many(void *arg)
 {
     process *p = arg;
@@ -295,7 +320,15 @@ static void parts_are_made_once(void **state)
     CHECK_OK(shared_part_again(p[0].j, &b)); /* its file is gone */
     assert_int_equal(parts_of(&p[0]).undone, 1);
     CHECK_OK(shared_part_take(p[0].j, ROUND, p[0].me, 300, &a, &found));
-    assert_true(found && a.holder == p[0].me);
+    assert_true(found && a.holder == p[0].me && a.failures == 0);
+    CHECK_OK(shared_part_failed(p[0].j, &a, p[0].me)); /* it cannot read a body: another tries */
+    CHECK_OK(shared_part_take(p[1].j, ROUND, p[1].me, 60000, &b, &found));
+    assert_true(found && b.holder == p[0].me && b.failures == 1);
+    CHECK_OK(shared_part_failed(p[0].j, &a, p[0].me)); /* no longer its part */
+    CHECK_OK(shared_part_take(p[0].j, ROUND, p[0].me, 300, &a, &found));
+    assert_false(found);
+    CHECK_OK(shared_part_take(p[1].j, ROUND, p[1].me, 60000, &b, &found));
+    assert_true(found && b.failures == 1);
     CHECK_OK(shared_forget(p[0].j, ROUND));
     assert_int_equal(parts_of(&p[0]).n, 0);
     close_two(p);
@@ -336,9 +369,13 @@ static void questions_reach_the_leader(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_have_rules),     cmocka_unit_test(slots_are_exact),
-        cmocka_unit_test(slots_come_back),     cmocka_unit_test(closing_freezes),
-        cmocka_unit_test(parts_are_made_once), cmocka_unit_test(questions_reach_the_leader),
+        cmocka_unit_test(rows_have_rules),
+        cmocka_unit_test(earlier_rounds_count),
+        cmocka_unit_test(slots_are_exact),
+        cmocka_unit_test(slots_come_back),
+        cmocka_unit_test(closing_freezes),
+        cmocka_unit_test(parts_are_made_once),
+        cmocka_unit_test(questions_reach_the_leader),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }
