@@ -349,7 +349,8 @@ static void handle_tls(void *ctx, const web_request *r, web_answer *a)
     page *p = ctx;
     bool fits = false;
     if (r->peer.code == X509_OK &&
-        access_viewer_fits(&fits, p->viewers, r->peer.fingerprint) != SEFL_OK)
+        access_viewer_fits(&fits, p->viewers, r->peer.fingerprint) != SEFL_OK &&
+        buckets_take(p->line_rate, everybody, 1, clock_ms(&p->mono)))
         log_error(p->c.log, "viewers not read", lf_str("why", sefl_last_error()));
     if (!fits)
         say_refused(p, &r->peer);

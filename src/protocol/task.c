@@ -78,7 +78,7 @@ static sefl_status check_rounds(const task *t)
     return SEFL_OK;
 }
 
-/* Clients take turns by hash (protocol/turn.h), so a round has enrolled / separation of them on
+/* Clients take turns by hash (task_is_turn), so a round has enrolled / separation of them on
  * average. */
 static sefl_status check_turns(const task *t)
 {
@@ -626,6 +626,10 @@ double task_divisor(const task *t, uint32_t clients)
 {
     if (t->weights == TASK_CAPPED)
         return NAN;
+    if (t->filter.b > 0) {
+        const double turn = (double)t->enrolled / (double)t->separation;
+        return turn < t->clients_max ? turn : t->clients_max;
+    }
     if (t->publish_count)
         return clients;
     return t->rate * (double)t->enrolled;

@@ -215,7 +215,9 @@ struct dp_event task_event(const task *t, uint64_t count);
 double task_lr(const task *t, uint64_t round);
 
 /* Returns the divisor for a sum over `clients` clients with equal weights: `clients` if the number
- * of participants is public, otherwise the constant rate * enrolled. NAN for capped weights, whose
+ * of participants is public, otherwise the constant rate * enrolled. With a filter it is the
+ * expected number of clients, enrolled / separation, in every round: a round can take back the noise
+ * of an earlier one only if both are divided by the same number. NAN for capped weights, whose
  * divisor is the noisy total of the weight slot (dp_weight_total). */
 double task_divisor(const task *t, uint32_t clients);
 

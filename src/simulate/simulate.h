@@ -65,6 +65,7 @@ typedef struct simulate_result {
     double epsilon_target, delta;
     bool unit_record;        /* the epsilons are for a record, not a client */
     double z;                /* 0: no noise, or a run that was already complete */
+    char filter[24];         /* privacy.filter of the task, "" without one or as for z */
     uint64_t weight_cap;     /* 0: equal weights, or a run that was already complete */
     plan_classic classic;    /* over the rounds that were not skipped */
     uint64_t memory_bytes;   /* peak resident memory of the process */

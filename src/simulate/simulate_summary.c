@@ -54,6 +54,7 @@ sefl_status simulate_summary_write(sefl_buf *out, const simulate_result *r, cons
         lf_if(claimed, lf_real("epsilon_others", all->epsilon_others)),
         lf_if(claimed, lf_real("epsilon_target", r->epsilon_target)),
         lf_if(claimed, lf_real("delta", r->delta)), lf_if(r->z > 0, lf_real("z", r->z)),
+        lf_if(*r->filter, lf_str("filter", r->filter)),
         lf_if(r->weight_cap > 0, lf_u64("weight_cap", r->weight_cap)),
         lf_real("seconds", sum(all->seconds)), lf_real("train_seconds", sum(all->train_seconds)),
         lf_real("encrypt_seconds", sum(all->encrypt_seconds)),

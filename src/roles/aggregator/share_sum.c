@@ -169,7 +169,7 @@ static sefl_status make_part(share *s)
     sha256_of(hash, span_of(bytes, n));
     SEFL_TRY(shared_part_done(s->c.own, &s->part, s->me, hash));
     log_info(share_log(s), "partial sum", lf_u64("round", s->part.round), lf_u64("uploads", rows.n),
-             lf_u64("of", s->part.holder), lf_bool("from_files", !running),
+             lf_u64("holder", s->part.holder), lf_bool("from_files", !running),
              lf_u64("ms", share_mono_ms(s) - began));
 done:
     share_arrivals_clear(&rows);

@@ -176,16 +176,17 @@ static sefl_status take_known(void *ctx, const db_row *row)
 sefl_status shared_know(journal *j, uint64_t round, const uint8_t client[32],
                         const uint8_t body[32], shared_known *out)
 {
+    const db_value task = db_u64(j->number), n = db_u64(round), who = bytes32(client);
     *out = (shared_known){ 0 };
     return each(j, take_known, out,
-                "SELECT m.hash, coalesce(m.bytes, 0), n.rounds, n.last, "
-                "(SELECT count(*) FROM body c WHERE c.task = ?2 AND c.hash = ?3 AND NOT "
-                "(c.round = ?4 AND c.client = ?1)) "
+                "SELECT m.hash, coalesce(m.bytes, 0), t.rounds, t.last, "
+                "(SELECT count(*) FROM body c WHERE c.task = ? AND c.hash = ? AND NOT "
+                "(c.round = ? AND c.client = ?)) "
                 "FROM (SELECT count(*) AS rounds, coalesce(max(b.round), 0) AS last FROM body b "
-                "LEFT JOIN round r ON r.task = b.task AND r.round = b.round WHERE b.task = ?2 AND "
-                "b.client = ?1 AND coalesce(r.skipped, 0) != 1) n "
-                "LEFT JOIN body m ON m.task = ?2 AND m.round = ?4 AND m.client = ?1",
-                bytes32(client), db_u64(j->number), bytes32(body), db_u64(round));
+                "LEFT JOIN round r ON r.task = b.task AND r.round = b.round WHERE b.task = ? AND "
+                "b.client = ? AND coalesce(r.skipped, 0) != 1) t "
+                "LEFT JOIN body m ON m.task = ? AND m.round = ? AND m.client = ?",
+                task, bytes32(body), n, who, task, who, task, n, who);
 }
 
 sefl_status shared_count(journal *j, uint64_t round, uint32_t *out)

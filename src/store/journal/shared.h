@@ -49,7 +49,7 @@ typedef struct shared_known {
     uint8_t body[32]; /* its body, */
     uint64_t bytes;   /* and its size */
     uint64_t rounds;  /* as journal_client_rounds, */
-    uint64_t last;    /* with the last of them */
+    uint64_t last;    /* which also gives the latest of them */
     bool copied;      /* the task has this body, from another client or round */
 } shared_known;
 sefl_status shared_know(journal *j, uint64_t round, const uint8_t client[32],

@@ -22,7 +22,8 @@ static void try_news(sefl_span in)
     must(st == SEFL_OK || st == SEFL_EPROTO);
     if (st == SEFL_OK) {
         must(n.state <= ROUND_OVER && strlen(n.why) < sizeof n.why);
-        must((n.state == ROUND_OPEN) == (n.header.n > 0));
+        must(n.header.n > 0 ? n.state == ROUND_OPEN || n.state == ROUND_OVER
+                            : n.state != ROUND_OPEN);
         must(round_news_write(&json, &n) == SEFL_OK);
         must(round_news_read(&again, &scratch2, buf_span(&json)) == SEFL_OK);
         must(again.state == n.state && again.round == n.round && again.left_ms == n.left_ms);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "privacy/filter.h"
 #include "roles/client/train.h"
 
 #include <math.h>
@@ -17,6 +18,9 @@ static void full_is_clear(void **state)
         { "paillier-joint", "crypto.scheme=paillier privacy.noise=joint" },
         { "pad-own", "crypto.scheme=pad privacy.noise=own" },
         { "paillier-own", "crypto.scheme=paillier privacy.noise=own" },
+        { "pad-own-filter", "privacy.noise=own privacy.filter=3000 rounds.count=3" },
+        { "paillier-own-filter",
+          "crypto.scheme=paillier privacy.noise=own privacy.filter=2500,900 rounds.count=3" },
         { "none", "privacy.noise=none" },
         { "claim", "privacy.claim=dp privacy.z=1 privacy.epsilon=40 privacy.clip=1" },
         { "capped",
@@ -99,14 +103,19 @@ static void schedule_ends_near_zero(void **state)
     }
 }
 
-static float *values_of(const char *run, const char *model, model_meta *meta)
+static float *read_values(const char *run, const char *model, model_meta *meta, size_t *n)
 {
     char path[256];
     float *theta = NULL;
-    size_t n;
     snprintf(path, sizeof path, "runs/%s/model/%s.safetensors", run, model);
-    CHECK_OK(model_read(meta, &theta, &n, folder_path(path)));
+    CHECK_OK(model_read(meta, &theta, n, folder_path(path)));
     return theta;
+}
+
+static float *values_of(const char *run, const char *model, model_meta *meta)
+{
+    size_t n;
+    return read_values(run, model, meta, &n);
 }
 
 /* A clip that is found: from far above and from far below it comes to the same value. The noise that
@@ -135,6 +144,43 @@ static void clip_is_found(void **state)
                     found = must("clip-found", "privacy.claim=dp privacy.z=0 privacy.epsilon=40 "
                                                "privacy.clip_quantile=0.5");
     assert_true(fixed.z > 0 && fabs(found.z / fixed.z - 1) < 1e-5);
+}
+
+/* The standard deviation of the noise in the last model of a run whose clients learn nothing. */
+static double model_noise(const char *name, const char *filter)
+{
+    char more[512];
+    model_meta meta;
+    double sum = 0;
+    snprintf(
+        more, sizeof more,
+        "clients=40 rounds.count=20 rounds.separation=2 rounds.max_per_client=0 rounds.threshold=2 "
+        "privacy.z=1 privacy.clip=0.001 training.lr=1e-12 server.step=momentum "
+        "server.momentum=0.5 privacy.filter=%s",
+        filter);
+    (void)must(name, more);
+    size_t n;
+    float *first = read_values(name, "round-0", &meta, &n),
+          *last = read_values(name, "last", &meta, &n);
+    for (size_t i = 0; i < n; i++)
+        sum += ((double)last[i] - (double)first[i]) * ((double)last[i] - (double)first[i]);
+    sefl_free(first);
+    sefl_free(last);
+    return sqrt(sum / (double)n);
+}
+
+/* A filter takes the noise back from the model, although the numbers of clients that have a turn
+ * differ from round to round. */
+static void a_filter_takes_noise_back(void **state)
+{
+    (void)state;
+    const dp_filter f = { 1, { 3800 } };
+    const double gain =
+        dp_filter_models(&(dp_filter){ 0 }, 20, 0.5).last / dp_filter_models(&f, 20, 0.5).last;
+    const double found = model_noise("plain-noise", "") / model_noise("noise-taken-back", "3800");
+    print_message("noise of independent rounds over that of a filter: %g, expected %g\n", found,
+                  gain);
+    assert_true(gain > 4 && fabs(found / gain - 1) < 0.15);
 }
 
 /* training.only: the noise and the step change the named tensors; all others keep every bit. */
@@ -310,6 +356,83 @@ static void budget_ends_it(void **state)
     assert_true(full.t.all.epsilon_server == clear.t.all.epsilon_server);
 }
 
+/* ---- the account of correlated noise, computed apart ------------------------------------------ */
+
+enum { ROUNDS = 6 };
+
+/* The largest |C x| over all patterns x of at most `most` of the first n rounds, `apart` apart. C is
+ * the inverse of B: a 1 in round c comes back as row r of C, which is 1 for r = c and minus the sum of
+ * B[r][j] C[j][c] below. */
+static double worst_pattern(const unsigned gamma[2], unsigned n, unsigned most, unsigned apart)
+{
+    double C[ROUNDS][ROUNDS] = { { 0 } }, worst = 0;
+    for (unsigned c = 0; c < n; c++)
+        for (unsigned r = c; r < n; r++) {
+            C[r][c] = r == c;
+            for (unsigned lag = 1; lag <= 2 && lag <= r; lag++)
+                C[r][c] += gamma[lag - 1] / 4096.0 * C[r - lag][c];
+        }
+    for (unsigned x = 1; x < 1u << n; x++) {
+        double sum = 0;
+        bool near = false;
+        for (unsigned i = 0; i < n; i++)
+            for (unsigned j = i + 1; j < n && j < i + apart; j++)
+                near |= x >> i & x >> j & 1;
+        for (unsigned r = 0; r < n; r++) {
+            double v = 0;
+            for (unsigned c = 0; c < n; c++)
+                v += x >> c & 1 ? C[r][c] : 0;
+            sum += v * v;
+        }
+        if (!near && (unsigned)__builtin_popcount(x) <= most)
+            worst = fmax(worst, sum);
+    }
+    return sqrt(worst);
+}
+
+/* Epsilon of one release (docs/PRIVACY.md, section 4, *Conversion*). */
+static double epsilon_of(double z, double factor, double delta)
+{
+    double least = INFINITY;
+    for (double a = 1.01; a <= 256; a *= 1.0005)
+        least = fmin(least, factor * a / (2 * z * z) +
+                                (a * log(1 - 1 / a) - log(a - 1) - log(delta)) / (a - 1));
+    return least;
+}
+
+/* Both servers' ledgers charge what the definition says, to the highest round. */
+static void account_of_the_filter(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more;
+        unsigned rounds, most, apart;
+        double factor;
+    } runs[] = {
+        { "rounds.separation=2 rounds.count=4", 4, 9, 2, 1.0048 },
+        { "rounds.separation=3 rounds.count=6 privacy.noise=own", 6, 9, 3, 1 },
+        { "rounds.separation=2 rounds.count=6 protection=cdp", 6, 9, 2, 1 },
+        { "rounds.max_per_client=2 rounds.count=5 network.dropout=0.6", 5, 2, 1, 1.0048 },
+        { "rounds.separation=2 rounds.count=4 crypto=full", 4, 9, 2, 1.0048 },
+    };
+    static const unsigned gamma[2] = { 2500, 900 };
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        char name[64], more[512];
+        snprintf(name, sizeof name, "account-%zu", i);
+        snprintf(more, sizeof more,
+                 "clients=24 rounds.threshold=2 privacy.filter=2500,900 privacy.claim=dp "
+                 "privacy.z=3 privacy.epsilon=30 privacy.delta=1e-5 %s",
+                 runs[i].more);
+        simulate_result r = must(name, more);
+        assert_int_equal(r.t.rounds, runs[i].rounds);
+        const double s = worst_pattern(gamma, runs[i].rounds, runs[i].most, runs[i].apart);
+        const double want = epsilon_of(3 / s, runs[i].factor, 1e-5);
+        assert_true(s > 1.2);
+        assert_true(r.t.all.epsilon_server > want * (1 - 1e-5));
+        assert_true(r.t.all.epsilon_server < want * (1 + 1e-3));
+    }
+}
+
 /* A single client learns in plain FedAvg; a secure sum of one client is refused. */
 static void one_client(void **state)
 {
@@ -356,12 +479,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clip_is_found),
+        cmocka_unit_test(a_filter_takes_noise_back),
         cmocka_unit_test(full_is_clear),
         cmocka_unit_test(only_some_tensors),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(schedule_ends_near_zero),
         cmocka_unit_test(exact_weights),
         cmocka_unit_test(budget_ends_it),
+        cmocka_unit_test(account_of_the_filter),
         cmocka_unit_test(one_client),
         cmocka_unit_test(drowned),
         cmocka_unit_test(diverged),

@@ -83,11 +83,12 @@ static void rounds_take_back(void **state)
     world_free(p.w);
 }
 
-/* One server lost its part, or has that of another reveal: both leave the round out. */
+/* One server lost its part, or has that of another reveal, or of a round that it skipped: both leave
+ * the round out. */
 static void lost_history_is_left_out(void **state)
 {
     (void)state;
-    for (int who = 0; who < 4; who++) {
+    for (int who = 0; who < 5; who++) {
         past_rounds p;
         begin(&p, (dp_filter){ .b = 1, .gamma = { 3000 } });
         CHECK_OK(round_of(&p, 1, NULL, NULL));
@@ -98,8 +99,10 @@ static void lost_history_is_left_out(void **state)
             p.w->c.round[1]->has[CSP_HISTORY] = false;
         else if (who == 2)
             record->p[0] ^= 1; /* the id */
-        else
+        else if (who == 3)
             record->n--;
+        else
+            p.w->c.round[1]->row.state = CSP_SKIPPED;
         CHECK_OK(round_of(&p, 2, NULL, NULL));
         must_take_back(&p, 2, NULL, 0);
         int64_t second[VALUES];

@@ -85,10 +85,22 @@ static void rows_have_rules(void **state)
     assert_int_equal(count(&p[0]), 2); /* a refused row uses no slot */
     journal_update u = update_of(1, 11), other = update_of(5, 12);
     CHECK_OK(shared_know(p[1].j, ROUND, u.client, u.body, &k));
-    assert_true(k.have && !k.copied && k.rounds == 1 && k.bytes == 100);
+    assert_true(k.have && !k.copied && k.rounds == 1 && k.last == ROUND && k.bytes == 100);
     assert_memory_equal(k.body, u.body, 32);
     CHECK_OK(shared_know(p[0].j, ROUND, other.client, other.body, &k));
-    assert_true(!k.have && k.copied && k.rounds == 0);
+    assert_true(!k.have && k.copied && k.rounds == 0 && k.last == 0);
+    /* the latest round in which a client took part, for rounds.separation */
+    for (uint64_t r = ROUND + 2; r <= ROUND + 4; r += 2) {
+        journal_round row = { .round = r, .state = COLLECTING };
+        journal_update more = update_of(1, (uint32_t)(20 + r));
+        more.round = r;
+        CHECK_OK(journal_round_put(p[0].j, &row));
+        CHECK_OK(shared_put(p[0].j, &p[0].rule, p[0].me, &more));
+        row.skipped = r > ROUND + 2; /* without a charge: it does not count */
+        CHECK_OK(journal_round_put(p[0].j, &row));
+    }
+    CHECK_OK(shared_know(p[1].j, ROUND + 5, u.client, (const uint8_t[32]){ 99 }, &k));
+    assert_true(!k.have && !k.copied && k.rounds == 2 && k.last == ROUND + 2);
     set_round(p[0].j, CLOSED);
     CHECK_STATUS(put(&p[0], 3, 13), SEFL_ESTATE);
     CHECK_STATUS(put(&p[1], 3, 13), SEFL_ESTATE);
