@@ -501,7 +501,6 @@ bool doctor_settings(doctor *d, const char *path)
     if (is_role(d, "client") && !value_of(d, "trainer"))
         check_device(d);
     check_ledger(d);
-    check_store(d);
     if (!all_there)
         return true;
     check_named(d);
@@ -518,6 +517,7 @@ void doctor_config(doctor *d, const char *path)
 {
     if (!doctor_settings(d, path))
         return;
+    check_store(d);
     if (value_of(d, "memory_lock"))
         check_memory(d, value_of(d, "memory_lock"));
     if (value_of(d, "listen"))
