@@ -81,9 +81,9 @@ double dp_filter_s_of(const dp_filter *f, uint64_t n, const uint64_t *rounds, si
 /* Returns the slack of S for n rounds of `dim` coordinates, rounded up; 0 without a filter. */
 double dp_filter_slack(const dp_filter *f, uint64_t n, uint64_t dim, double z, double units);
 
-/* A lower bound on the standard deviation of the noise in coarse steps, for every z up to 1000. Joint
- * noise has DP_G44_SIGMA. The variance of discrete noise is at least z^2 S2 (dgauss_for_grid), and S2
- * is rounded down (grid/grid.h): 9.43899 or more. */
+/* A lower bound on the standard deviation of the noise in coarse steps, for every z up to 1000.
+ * Joint noise has DP_G44_SIGMA. The variance of discrete noise is at least z^2 S2
+ * (dgauss_for_grid), and S2 is rounded down (grid/grid.h): 9.43899 or more. */
 #define DP_FILTER_SIGMA 9.438
 
 /* Returns DP_FILTER_SIGMA in units of the last place of a kept value, `bits` bits below the coarse
@@ -100,8 +100,8 @@ typedef struct dp_model_noise {
 
 dp_model_noise dp_filter_models(const dp_filter *f, uint64_t rounds, double momentum);
 
-/* Returns the filter with b = 1 that leaves the least noise in the models (dp_model_noise.mean) at a
- * given epsilon; no filter if none gains anything. */
+/* Returns the filter with b = 1 that leaves the least noise in the models (dp_model_noise.mean) at
+ * a given epsilon; no filter if none gains anything. */
 dp_filter dp_filter_best(uint64_t rounds, const dp_turns *turns, double momentum);
 
 /* Returns the event of the first n rounds of a task: one release with noise multiplier ev->z / s,

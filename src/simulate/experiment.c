@@ -391,7 +391,8 @@ sefl_status experiment_task(settings *out, const settings *s, const experiment *
         SEFL_TRY(put(out, "privacy.noise", e->protection->noise));
     if (!e->protection->quantises)
         SEFL_TRY(put(out, "privacy.claim", "none"));
-    /* a quarter of those who have a turn is enough; a round ends when all uploads are in, unless that weakens the claim */
+    /* a quarter of those who have a turn is enough; a round ends when all uploads are in, unless
+     * that weakens the claim */
     const uint64_t turn = enrolled / task_make_separation(s);
     if (!settings_given(s, "rounds.threshold") && !is(s, "privacy.sampling", "open"))
         SEFL_TRY(put_u64(out, "rounds.threshold", turn < 8 ? 2 : turn / 4));

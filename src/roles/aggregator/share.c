@@ -1,6 +1,6 @@
 /* Design.
- *  1. Three threads: the owner of share_run follows, or leads inside as_rounds_run; the keeper renews
- *     the lease and counts uploads while this process leads; the worker makes parts.
+ *  1. Three threads: the owner of share_run follows, or leads inside as_rounds_run; the keeper
+ *     renews the lease and counts uploads while this process leads; the worker makes parts.
  *  2. Order of locks: the driver's, then `lock`, then those of collect and the journals. No query
  *     runs under the driver's lock, except those of as_rounds_follow.
  *  3. `leads` is false whenever as_rounds_follow runs. After a lost lease the guard of the leader's

@@ -12,7 +12,7 @@
 
 enum { AGAIN_MAX = 3, FAILURES_MAX = 60 };
 
-/* ---- where uploads are ------------------------------------------------------------------------ */
+/* ---- where uploads are ----------------------------------------------------------------------- */
 
 /* Loads the frozen set, sorted by client. */
 static sefl_status load_set(share *s, uint64_t round)

@@ -291,8 +291,8 @@ done:
 }
 
 /* With AS's log: every receipt of a task that AS serves must be in it, unless the log does not show
- * yet that the receipt's round closed: AS writes the uploads of a round at the latest when it closes
- * the round, so the log of a running AS may be older than a receipt. */
+ * yet that the receipt's round closed: AS writes the uploads of a round at the latest when it
+ * closes the round, so the log of a running AS may be older than a receipt. */
 static void find_receipts(verify *v)
 {
     const verify_log *l = &v->logs[VERIFY_AGGREGATOR];

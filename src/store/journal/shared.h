@@ -38,8 +38,8 @@ typedef struct shared_rule {
 } shared_rule;
 
 /* Records an update whose body is durable. SEFL_EEXIST: this client has one in this round, or the
- * task has this body; SEFL_ESTATE: the round does not accept uploads; SEFL_ERANGE: it is full. After
- * any other failure the row may be there. */
+ * task has this body; SEFL_ESTATE: the round does not accept uploads; SEFL_ERANGE: it is full.
+ * After any other failure the row may be there. */
 sefl_status shared_put(journal *j, const shared_rule *r, uint64_t me,
                        const journal_update *u) SEFL_MUST_CHECK;
 
