@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "store/ledger_terms.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -25,6 +26,7 @@ static sefl_status event_of(dp_event *out, const ledger_terms *t, const ledger_e
     const uint64_t *rounds = e ? e->rounds : NULL; /* NULL: none yet */
     const size_t n = rounds ? e->n : 0;
     ledger_use use = { n, rounds && n > 0 ? rounds[n - 1] : 0, rounds };
+    assert(t);
     if (m && m->count > 0) {
         const uint64_t last = m->first + m->count - 1;
         use.count += m->count;
