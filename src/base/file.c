@@ -44,13 +44,13 @@ done:
     return st;
 }
 
-sefl_status file_read(sefl_buf *out, const char *path, size_t max)
+static sefl_status read_whole(sefl_buf *out, const char *path, size_t max, bool pipes)
 {
     sefl_status st = SEFL_OK;
     size_t before = out->n;
     uint64_t size;
     int fd;
-    SEFL_PASS(file_open(&fd, &size, path, true));
+    SEFL_PASS(file_open(&fd, &size, path, pipes));
     SEFL_CHECK(size <= max, SEFL_ERANGE, "%s has %llu bytes, at most %zu are allowed", path,
                (unsigned long long)size, max);
     for (;;) { /* the size may change while we read, so count the bytes read */
@@ -74,6 +74,16 @@ done:
     if (st != SEFL_OK)
         out->n = before;
     return st;
+}
+
+sefl_status file_read(sefl_buf *out, const char *path, size_t max)
+{
+    return read_whole(out, path, max, true);
+}
+
+sefl_status file_read_plain(sefl_buf *out, const char *path, size_t max)
+{
+    return read_whole(out, path, max, false);
 }
 
 sefl_status file_write_all(int fd, sefl_span bytes)
@@ -274,6 +284,15 @@ bool file_exists(const char *path)
     return lstat(path, &sb) == 0;
 }
 
+sefl_status file_need_plain(const char *path)
+{
+    uint64_t size;
+    int fd;
+    SEFL_PASS(file_open(&fd, &size, path, false));
+    close(fd);
+    return SEFL_OK;
+}
+
 sefl_status file_temp_folder(char *out, size_t n, const char *prefix)
 {
     sefl_status st = SEFL_OK;
@@ -294,11 +313,10 @@ sefl_status file_sha256(uint8_t out[SHA256_BYTES], uint64_t *bytes, const char *
     sefl_status st = SEFL_OK;
     uint8_t *piece = NULL;
     sha256 h;
-    uint64_t n = 0;
+    uint64_t n = 0, size;
     size_t got = READ_PIECE;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return fail_errno("open", path);
+    int fd;
+    SEFL_PASS(file_open(&fd, &size, path, false));
     SEFL_TRY(sefl_new(&piece, 1, READ_PIECE));
     sha256_init(&h);
     for (; got == READ_PIECE; n += got) {

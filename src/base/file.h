@@ -27,6 +27,9 @@ sefl_status file_open(int *fd, uint64_t *size, const char *path, bool pipes) SEF
 /* Appends the file to out. SEFL_ERANGE if it has more than max bytes, SEFL_ENOTFOUND if it does not
  * exist, SEFL_EINVAL for a folder or a device. The path "-" has no special meaning. */
 sefl_status file_read(sefl_buf *out, const char *path, size_t max) SEFL_MUST_CHECK;
+/* The same, but SEFL_EINVAL for a pipe too, which could make a reader wait forever: for files in a
+ * folder that others may have filled. */
+sefl_status file_read_plain(sefl_buf *out, const char *path, size_t max) SEFL_MUST_CHECK;
 
 sefl_status file_write_atomic(const char *path, sefl_span bytes, mode_t mode) SEFL_MUST_CHECK;
 
@@ -54,9 +57,11 @@ sefl_status file_read_at(int fd, const char *path, uint64_t offset, void *out, s
                          size_t *got) SEFL_MUST_CHECK;
 
 bool file_exists(const char *path);
+/* Fails as file_read_plain does, unless it is a file that can be opened. */
+sefl_status file_need_plain(const char *path) SEFL_MUST_CHECK;
 
 /* Computes the SHA-256 of a file, reading it in pieces, and its length (bytes may be NULL).
- * SEFL_ENOTFOUND if the file does not exist. */
+ * SEFL_ENOTFOUND if the file does not exist, SEFL_EINVAL for a folder, a device or a pipe. */
 sefl_status file_sha256(uint8_t out[SHA256_BYTES], uint64_t *bytes,
                         const char *path) SEFL_MUST_CHECK;
 

@@ -130,7 +130,8 @@ static sefl_status info_model(wish *o, json *j)
                     lf_u64("block_decoder", c->block_decoder), lf_bool("tied", c->tied),
                     lf_str("vocab_kind", o->meta.has_vocab ? vocab_kind_name(o->meta.kind) : ""),
                     lf_str("vocab_order", order), lf_str("vocab_sha256", hash),
-                    lf_u64("parameters", count), lf_real("norm", sqrt(squares)));
+                    lf_u64("parameters", count), lf_real("norm", sqrt(squares)),
+                    lf_if(o->meta.clip > 0, lf_real("clip", (double)o->meta.clip / 1e9)));
         return SEFL_OK;
     }
     const bool bpe = o->meta.has_vocab && o->meta.kind == VOCAB_BPE;
@@ -144,6 +145,10 @@ static sefl_status info_model(wish *o, json *j)
     printf("%s\n", c->tied ? ", tied" : "");
     printf("vocabulary %s %s\n", *order ? order : "unknown", hash);
     printf("parameters %zu, norm %.6g, all finite\n", count, sqrt(squares));
+    if (o->meta.clip > 0) {
+        hex_write(hash, o->meta.clip_task, MODEL_CLIP_TASK);
+        printf("next clip  %.6g, found by task %s\n", (double)o->meta.clip / 1e9, hash);
+    }
     return SEFL_OK;
 }
 

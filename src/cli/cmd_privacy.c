@@ -197,9 +197,12 @@ static const char *misuse_of(const plan *p)
                ? "--classic needs --epsilon, the epsilon of a single round"
            : !p->correlated && (p->turns.turns.apart || p->turns.momentum != 0)
                ? "--separation and --momentum need --correlated"
-           : p->correlated && (p->unit || p->q.rate != 1 || p->q.hidden || p->classic || p->pld ||
-                               !(p->q.epsilon > 0))
-               ? "--correlated needs --epsilon, and no sampling, --unit record, --classic or --pld"
+           : p->correlated && !(p->q.epsilon > 0) ? "--correlated needs --epsilon: it finds z"
+           : p->correlated && (p->q.rate != 1 || p->q.hidden)
+               ? "--correlated plans no sampling: clients take turns; give --max-rounds-per-client "
+                 "or --separation instead of --sample-rate and --hidden"
+           : p->correlated && (p->unit || p->classic || p->pld)
+               ? "--correlated plans --unit client alone, and not with --classic or --pld"
            : p->pld && !law->numerical ? "--pld: joint noise has no privacy-loss accountant; "
                                          "only the Renyi bound is proven for it"
            : p->pld && p->q.z > 0 && p->q.z < 0.05 ? "--z must be at least 0.05 with --pld"
@@ -228,7 +231,12 @@ static void turns_text(const dp_turns_plan *t)
     printf("plan: %" PRIu64 " clients, %" PRIu64 " rounds, %s noise, correlated, server momentum "
            "%g\n",
            t->clients, t->rounds, dp_sources[t->source].name, t->momentum);
-    printf("settings for 'sefl task new':\n");
+    printf("settings for 'sefl task new -c FILE':\n");
+    printf("  rounds.enrolled: %" PRIu64 "\n  rounds.count: %" PRIu64
+           "\n  privacy.epsilon: %.10g\n  privacy.delta: %.10g\n",
+           t->clients, t->rounds, t->epsilon, t->delta);
+    if (t->momentum > 0)
+        printf("  server.step: momentum\n  server.momentum: %.10g\n", t->momentum);
     if (t->filter.b > 0)
         printf("  privacy.filter: %u\n", t->filter.gamma[0]);
     printf("  privacy.z: %.10g\n  rounds.max_per_client: %" PRIu64 "\n  rounds.separation: %" PRIu64
@@ -247,10 +255,12 @@ static void turns_text(const dp_turns_plan *t)
     way_text("turns, correlated noise", &t->correlated);
     way_text("turns, independent noise", &t->independent);
     way_text("everybody in every round", &t->everybody);
-    printf("Correlated noise leaves %.3g times less noise in the last model than independent noise "
-           "with the same turns.\n",
-           t->independent.last / t->correlated.last);
-    if (t->everybody.last < t->correlated.last)
+    if (t->filter.b > 0)
+        printf("Correlated noise leaves %.3g times less noise in the last model than independent "
+               "noise "
+               "with the same turns.\n",
+               t->independent.last / t->correlated.last);
+    if (t->everybody.last < t->correlated.last && t->everybody.turns > t->correlated.turns)
         printf("Everybody in every round has less noise still, for %.3g times as many uploads.\n",
                (double)t->everybody.turns / (double)t->correlated.turns);
 }
@@ -345,8 +355,8 @@ static void spent_text(const ledger *l, const ledger_total *t)
     const dp_claim others[2] = { t->others, t->others_replace };
     ledger_head head;
     char id[2 * LEDGER_HASH_BYTES + 1];
-    printf("population \"%s\": %" PRIu64 " rounds of %" PRIu64 " tasks\n", ledger_population(l),
-           t->rounds, t->tasks);
+    printf("population \"%s\": %" PRIu64 " round%s of %" PRIu64 " task%s\n", ledger_population(l),
+           t->rounds, t->rounds == 1 ? "" : "s", t->tasks, t->tasks == 1 ? "" : "s");
     uint64_t rounds;
     const ledger_terms *terms;
     for (size_t i = 0; (terms = ledger_task(l, i, &rounds)) != NULL; i++) {

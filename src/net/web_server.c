@@ -4,7 +4,9 @@
  *     stream is asleep or has been resumed since the last event, so no event is lost.
  *  2. The lock guards the streams and the newest event. libmicrohttpd's own lock is taken inside it
  *     (suspend, resume), never the other way.
- *  3. Events are shared: a stream holds the one that it is sending, and the server the newest. */
+ *  3. Events are shared: a stream holds the one that it is sending, and the server the newest.
+ *  4. libmicrohttpd cuts silent connections only, and at its limit it accepts no more. So the one
+ *     that takes the last place cuts the oldest that has not sent its request (visitor). */
 #include "net/web_server.h"
 
 #include "base/alloc.h"
@@ -36,8 +38,17 @@ typedef struct stream {
     bool asleep, end;
 } stream;
 
+/* A connection. libmicrohttpd's thread alone uses it. */
+typedef struct visitor {
+    struct visitor *next; /* oldest first */
+    int fd;
+    bool asked, cut; /* asked: its request has arrived */
+} visitor;
+
 struct web_server {
     web_server_config c;
+    visitor *visitors;
+    unsigned connections_n;
     struct MHD_Daemon *daemon;
     uint16_t port;
     pthread_mutex_t lock;
@@ -332,6 +343,37 @@ static void look_at_peer(web_request *r, struct MHD_Connection *conn)
         x509_check_session(&r->peer, session->tls_session, NULL, &(x509_want){ .pin_only = true });
 }
 
+static void visitor_free(web_server *s, visitor *v)
+{
+    visitor **at = &s->visitors;
+    if (!v)
+        return;
+    while (*at != v)
+        at = &(*at)->next;
+    *at = v->next;
+    sefl_free(v);
+}
+
+static void visitor_new(web_server *s, struct MHD_Connection *conn, void **ctx)
+{
+    visitor *v = NULL, **at = &s->visitors;
+    const union MHD_ConnectionInfo *fd =
+        MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (s->connections_n >= s->c.connections)
+        for (visitor *old = s->visitors; old; old = old->next)
+            if (!old->asked && !old->cut) {
+                old->cut = true;
+                shutdown(old->fd, SHUT_RDWR);
+                break;
+            }
+    if (!fd || sefl_new(&v, 1, sizeof *v) != SEFL_OK)
+        return; /* it cannot be cut */
+    v->fd = fd->connect_fd;
+    while (*at)
+        at = &(*at)->next;
+    *ctx = *at = v;
+}
+
 /* Answers in the first call: libmicrohttpd then closes the connection and reads no body. */
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *conn, const char *path,
                                   const char *method, const char *version, const char *data,
@@ -340,7 +382,11 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *conn, const 
     web_server *s = cls;
     web_request r = { .method = method, .path = path, .port = s->port, .inner = conn };
     web_answer a = { .status = 200, .type = "text/plain; charset=utf-8", .fd = -1 };
+    const union MHD_ConnectionInfo *own =
+        MHD_get_connection_info(conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     (void)version, (void)data, (void)data_n, (void)ctx;
+    if (own && own->socket_context)
+        ((visitor *)own->socket_context)->asked = true;
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
         a.status = MHD_HTTP_METHOD_NOT_ALLOWED;
         if (wr_fmt(&a.headers, "Allow: GET, HEAD\n") != SEFL_OK ||
@@ -387,10 +433,17 @@ static int on_handshake(gnutls_session_t session, unsigned type, unsigned when, 
 static void on_connection(void *cls, struct MHD_Connection *conn, void **ctx,
                           enum MHD_ConnectionNotificationCode what)
 {
+    web_server *s = cls;
     const union MHD_ConnectionInfo *session =
-        MHD_get_connection_info(conn, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-    (void)ctx;
-    if (what != MHD_CONNECTION_NOTIFY_STARTED || !session || !session->tls_session)
+        s->c.id ? MHD_get_connection_info(conn, MHD_CONNECTION_INFO_GNUTLS_SESSION) : NULL;
+    if (what != MHD_CONNECTION_NOTIFY_STARTED) {
+        s->connections_n--;
+        visitor_free(s, *ctx);
+        return;
+    }
+    s->connections_n++;
+    visitor_new(s, conn, ctx);
+    if (!session || !session->tls_session)
         return;
     gnutls_session_set_ptr(session->tls_session, cls);
     gnutls_handshake_set_hook_function(session->tls_session, GNUTLS_HANDSHAKE_CERTIFICATE_VERIFY,
@@ -426,7 +479,7 @@ sefl_status web_server_check_loopback(const char *address)
     MHD_OPTION_EXTERNAL_LOGGER, https_mhd_log, (s)->c.log, MHD_OPTION_LISTEN_SOCKET, (fd), \
         MHD_OPTION_CONNECTION_LIMIT, (s)->c.connections, MHD_OPTION_CONNECTION_TIMEOUT,    \
         (s)->c.idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,       \
-        MHD_OPTION_STRICT_FOR_CLIENT, 1
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, (s)
 
 static struct MHD_Daemon *start_daemon(web_server *s, int fd)
 {
@@ -436,7 +489,6 @@ static struct MHD_Daemon *start_daemon(web_server *s, int fd)
         return MHD_start_daemon(flags, 0, NULL, NULL, on_request, s, OPTIONS(s, fd),
                                 MHD_OPTION_END);
     return MHD_start_daemon(flags | MHD_USE_TLS, 0, NULL, NULL, on_request, s, OPTIONS(s, fd),
-                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
                             MHD_OPTION_HTTPS_CERT_CALLBACK2, own_certificate,
                             MHD_OPTION_HTTPS_PRIORITIES, TLS_PRIORITY, MHD_OPTION_END);
 }

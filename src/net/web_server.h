@@ -14,10 +14,12 @@
  *
  * The server refuses other methods than GET and HEAD with 405 and never reads a body. Each
  * connection carries one request. Limits: `connections`, 8 KiB of request header, idle_s seconds of
- * silence, `streams`. A new stream beyond that limit ends the oldest one. A stream whose peer does
- * not read holds one event and misses those that follow, and ends after idle_s; a peer that has
- * disconnected is noticed at the next event or beat. So nothing that a peer does delays another
- * one for longer than the handler takes, or costs more than a fixed amount of memory.
+ * silence, `streams`. The connection that takes the last place cuts the oldest one whose request
+ * has not arrived, so peers that send slowly do not keep others out. A new stream beyond its limit
+ * ends the oldest one. A stream whose peer does not read holds one event and misses those that
+ * follow, and ends after idle_s; a peer that has disconnected is noticed at the next event or
+ * beat. So nothing that a peer does costs more than a fixed amount of memory, and only a peer that
+ * connects all the time delays another one for longer than the handler takes.
  *
  * Threads: one server thread calls the handler; any thread may call web_server_publish.
  * Secrets: the id's key. */

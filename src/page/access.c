@@ -55,7 +55,7 @@ sefl_status access_open(access_rule *a, const char *folder, const sefl_rng *rng)
     *a = (access_rule){ 0 };
     SEFL_TRY(file_path(a->folder, "%s", folder));
     SEFL_TRY(file_path(path, "%s/page.token", folder));
-    st = file_read(&b, path, ACCESS_TOKEN + 1);
+    st = file_read_plain(&b, path, ACCESS_TOKEN + 1);
     if (st == SEFL_ENOTFOUND) {
         SEFL_TRY(make_token(path, a->token, rng));
     } else {
@@ -122,7 +122,7 @@ sefl_status access_viewer_fits(bool *out, const char *path, const uint8_t key[32
     unsigned line = 0;
     *out = false;
     hex_write(want, key, 32);
-    SEFL_TRY(file_read(&b, path, ACCESS_VIEWERS_BYTES));
+    SEFL_TRY(file_read_plain(&b, path, ACCESS_VIEWERS_BYTES));
     SEFL_TRY(wr_raw(&b, "\n", 2)); /* with a NUL */
     for (char *p = (char *)b.p, *next; *p; p = next) {
         next = p + strcspn(p, "\n");

@@ -232,11 +232,15 @@ static sefl_status get_download(page *p, web_answer *a, page_download what)
     SEFL_CHECK(p->c.source->download, SEFL_ENOTFOUND, "this page has no downloads");
     SEFL_TRY(p->c.source->download(p->c.ctx, &f, what));
     SEFL_TRY(wr_fmt(&a->headers, "Content-Disposition: attachment; filename=\"%s\"\n", f.name));
-    if (*f.path)
-        SEFL_TRY(file_open(&a->fd, &a->fd_bytes, f.path, false));
-    else
+    if (*f.path) {
+        st = file_open(&a->fd, &a->fd_bytes, f.path, false);
+        SEFL_CHECK(st != SEFL_ENOTFOUND, st, "this file does not exist (any more)");
+    } else {
         a->body = f.bytes, f.bytes = (sefl_buf){ 0 };
+    }
 done:
+    if (st != SEFL_OK)
+        buf_reset(&a->headers); /* the browser must not save the message as the file */
     buf_clear(&f.bytes);
     return st;
 }
@@ -349,7 +353,8 @@ static void handle_tls(void *ctx, const web_request *r, web_answer *a)
     page *p = ctx;
     bool fits = false;
     if (r->peer.code == X509_OK &&
-        access_viewer_fits(&fits, p->viewers, r->peer.fingerprint) != SEFL_OK)
+        access_viewer_fits(&fits, p->viewers, r->peer.fingerprint) != SEFL_OK &&
+        buckets_take(p->line_rate, everybody, 1, clock_ms(&p->mono)))
         log_error(p->c.log, "viewers not read", lf_str("why", sefl_last_error()));
     if (!fits)
         say_refused(p, &r->peer);

@@ -3,8 +3,6 @@
  * factor 1 + 1e-9 makes each result an upper bound. Admissibility is exact. */
 #include "privacy/filter.h"
 
-#include "privacy/grid.h"
-
 #include <inttypes.h>
 #include <math.h>
 
@@ -72,6 +70,11 @@ uint64_t dp_turns_in(const dp_turns *t, uint64_t n)
     return t->most > 0 && t->most < fit ? t->most : fit;
 }
 
+uint64_t dp_turns_apart(uint64_t most, uint64_t n)
+{
+    return most > 0 && most < n ? n / most + (n % most != 0) : 1;
+}
+
 double dp_filter_s(const dp_filter *f, uint64_t n, const dp_turns *turns)
 {
     double old[DP_FILTER_LAGS] = { 0 }, sum = 0;
@@ -110,7 +113,7 @@ double dp_filter_slack(const dp_filter *f, uint64_t n, uint64_t dim, double z, d
 
 double dp_filter_units(unsigned bits)
 {
-    return ldexp(DP_G44_SIGMA, (int)bits);
+    return ldexp(DP_FILTER_SIGMA, (int)bits);
 }
 
 dp_model_noise dp_filter_models(const dp_filter *f, uint64_t rounds, double momentum)

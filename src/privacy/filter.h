@@ -66,6 +66,9 @@ void dp_filter_column(double *c, size_t n, const dp_filter *f);
 
 /* Returns the largest number of rounds among the first n in which a client can take part. */
 uint64_t dp_turns_in(const dp_turns *t, uint64_t n);
+/* Returns the smallest separation with which clients that take part in at most `most` rounds (0: no
+ * limit) at every turn of theirs have one left for each of n rounds. */
+uint64_t dp_turns_apart(uint64_t most, uint64_t n);
 
 /* Returns S(n) without slack, rounded up by 1e-9: the L2 norm of what a client with vectors of norm
  * 1 adds to the first n rounds' noise in the worst pattern of rounds. 0 for n = 0. Never falls with
@@ -78,9 +81,13 @@ double dp_filter_s_of(const dp_filter *f, uint64_t n, const uint64_t *rounds, si
 /* Returns the slack of S for n rounds of `dim` coordinates, rounded up; 0 without a filter. */
 double dp_filter_slack(const dp_filter *f, uint64_t n, uint64_t dim, double z, double units);
 
-/* Returns the standard deviation of the noise, DP_G44_SIGMA coarse steps, in units of the last place
- * of a kept value, `bits` bits below the coarse step: DP_FILTER_SUM_BITS - k for joint noise,
- * DP_FILTER_OWN_BITS for discrete noise. */
+/* A lower bound on the standard deviation of the noise in coarse steps, for every z up to 1000.
+ * Joint noise has DP_G44_SIGMA. The variance of discrete noise is at least z^2 S2
+ * (dgauss_for_grid), and S2 is rounded down (grid/grid.h): 9.43899 or more. */
+#define DP_FILTER_SIGMA 9.438
+
+/* Returns DP_FILTER_SIGMA in units of the last place of a kept value, `bits` bits below the coarse
+ * step: DP_FILTER_SUM_BITS - k for joint noise, DP_FILTER_OWN_BITS for discrete noise. */
 double dp_filter_units(unsigned bits);
 
 /* The standard deviation of the noise in the models of a task, in units of the fresh noise of one
@@ -93,8 +100,8 @@ typedef struct dp_model_noise {
 
 dp_model_noise dp_filter_models(const dp_filter *f, uint64_t rounds, double momentum);
 
-/* Returns the filter with b = 1 that leaves the least noise in the models (dp_model_noise.mean) at a
- * given epsilon; no filter if none gains anything. */
+/* Returns the filter with b = 1 that leaves the least noise in the models (dp_model_noise.mean) at
+ * a given epsilon; no filter if none gains anything. */
 dp_filter dp_filter_best(uint64_t rounds, const dp_turns *turns, double momentum);
 
 /* Returns the event of the first n rounds of a task: one release with noise multiplier ev->z / s,

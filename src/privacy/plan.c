@@ -2,6 +2,7 @@
 
 #include "privacy/grid.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 /* Bounds the probability that more than `most` of n records are drawn. */
@@ -122,8 +123,10 @@ static sefl_status correlated(dp_turns_plan *p, double one)
     dp_way *w = &p->correlated;
     dp_grid g;
     unsigned bits = DP_FILTER_OWN_BITS;
-    *w = (dp_way){ .turns = dp_turns_in(&p->turns, p->rounds),
-                   .cohort = (double)p->clients / (double)p->turns.apart };
+    const uint64_t turns = dp_turns_in(&p->turns, p->rounds);
+    *w = (dp_way){ .turns = turns,
+                   .cohort = (double)p->clients *
+                             fmin(1 / (double)p->turns.apart, (double)turns / (double)p->rounds) };
     p->filter = dp_filter_best(p->rounds, &p->turns, p->momentum);
     const double s = dp_filter_s(&p->filter, p->rounds, &p->turns);
     if (law->uses_dim) {
@@ -159,7 +162,7 @@ static sefl_status choose_turns(dp_turns_plan *p, double one)
     double least = INFINITY;
     dp_turns best = { p->rounds, 1 };
     for (uint64_t most = 1; most <= p->rounds; most += 1 + most / 4) {
-        p->turns = (dp_turns){ most, p->rounds / most };
+        p->turns = (dp_turns){ most, dp_turns_apart(most, p->rounds) };
         if (p->clients / p->turns.apart < 2)
             continue; /* no round has two clients */
         SEFL_PASS(correlated(p, one));
@@ -183,7 +186,15 @@ sefl_status dp_turns_plan_compute(dp_turns_plan *p)
     if (p->turns.most == 0 && p->turns.apart == 0)
         SEFL_PASS(choose_turns(p, one));
     if (p->turns.apart == 0)
-        p->turns.apart = p->rounds / (p->turns.most < p->rounds ? p->turns.most : p->rounds);
+        p->turns.apart = dp_turns_apart(p->turns.most, p->rounds);
+    SEFL_NEED(p->turns.apart <= p->rounds, SEFL_EINVAL,
+              "a separation of %" PRIu64 " with %" PRIu64
+              " rounds: some clients would never take part; use at most the number of rounds",
+              p->turns.apart, p->rounds);
+    SEFL_NEED(p->clients / p->turns.apart >= 2, SEFL_EINVAL,
+              "%" PRIu64 " clients with a separation of %" PRIu64
+              " are fewer than 2 in a round: use more clients or a smaller separation",
+              p->clients, p->turns.apart);
     p->turns.most = dp_turns_in(&p->turns, p->rounds);
     SEFL_PASS(correlated(p, one));
     const double cohort = p->correlated.cohort;

@@ -41,8 +41,9 @@ dp_event dp_plan_event(const dp_plan *p, bool against_server);
 /* SEFL_EINVAL if a value is out of range; SEFL_EBUDGET if no z suffices. */
 sefl_status dp_plan_compute(dp_plan *p) SEFL_MUST_CHECK;
 
-/* Three ways to keep the same epsilon over the same rounds, side by side (privacy/filter.h): clients
- * that take turns, with correlated and with independent noise, and everybody in every round. */
+/* Three ways to keep the same epsilon over the same rounds, side by side (privacy/filter.h):
+ * clients that take turns, with correlated and with independent noise, and everybody in every
+ * round. */
 typedef struct dp_way {
     double z;
     uint64_t turns;    /* rounds of a client */

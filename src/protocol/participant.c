@@ -161,6 +161,8 @@ sefl_status participant_on(participant *m, const participant_event *e, uint64_t 
         done_with_round(m);
         break;
     case PARTICIPANT_REFUSED:
+        /* before UPLOAD nothing has left, and a charge without its body was counted at the start */
+        m->rounds_done += m->phase == P_UPLOAD && e->charged;
         done_with_round(m);
         break;
     case PARTICIPANT_FAILED:

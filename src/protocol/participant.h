@@ -105,6 +105,8 @@ typedef struct participant_event {
                              * its turn (rounds.separation: task_is_turn, and its own ledger has no
                              * round too near); always true without either. Only a round's first
                              * value counts */
+    bool charged;           /* REFUSED: this client's ledger has charged the round, so bytes of the
+                             * update may have left: the round counts against max_per_client */
     bool checked;           /* GOT_NEWS: participant_header_check has accepted this header. For a
                              * driver of many participants, which checks once for all of them */
 } participant_event;

@@ -78,7 +78,7 @@ static sefl_status check_rounds(const task *t)
     return SEFL_OK;
 }
 
-/* Clients take turns by hash (protocol/turn.h), so a round has enrolled / separation of them on
+/* Clients take turns by hash (task_is_turn), so a round has enrolled / separation of them on
  * average. */
 static sefl_status check_turns(const task *t)
 {
@@ -656,7 +656,8 @@ uint64_t task_next_clip(const task *t, uint64_t clip, const int64_t *w, uint32_t
     double f = 1 - TASK_CLIP_RATE * (part - t->clip_quantile) / 1024;
     for (int i = 0; i < 10; i++)
         f *= f;
-    const double least = (double)((t->clip_nano + TASK_CLIP_RANGE - 1) / TASK_CLIP_RANGE);
+    const uint64_t bound = (t->clip_nano + TASK_CLIP_RANGE - 1) / TASK_CLIP_RANGE;
+    const double least = (double)bound;
     const double most = (double)(t->clip_nano * TASK_CLIP_RANGE);
     return (uint64_t)fmin(fmax(floor((double)clip * f + 0.5), least), most);
 }

@@ -194,8 +194,8 @@ bool task_is_soon(const task *t, uint64_t last, uint64_t round);
 /* Returns S after so many rounds of a task with a filter, slack included (privacy/filter.h). */
 double task_filter_s(const task *t, uint64_t rounds);
 
-/* Returns the z of independent noise that would leave as much noise in the last model as this task's
- * noise does; without a filter, its own z. */
+/* Returns the z of independent noise that would leave as much noise in the last model as this
+ * task's noise does; without a filter, its own z. */
 double task_model_z(const task *t);
 
 /* Returns the accountant's event for `count` releases of this task, against observers who do not
@@ -216,9 +216,9 @@ double task_lr(const task *t, uint64_t round);
 
 /* Returns the divisor for a sum over `clients` clients with equal weights: `clients` if the number
  * of participants is public, otherwise the constant rate * enrolled. With a filter it is the
- * expected number of clients, enrolled / separation, in every round: a round can take back the noise
- * of an earlier one only if both are divided by the same number. NAN for capped weights, whose
- * divisor is the noisy total of the weight slot (dp_weight_total). */
+ * expected number of clients, enrolled / separation, in every round: a round can take back the
+ * noise of an earlier one only if both are divided by the same number. NAN for capped weights,
+ * whose divisor is the noisy total of the weight slot (dp_weight_total). */
 double task_divisor(const task *t, uint32_t clients);
 
 /* Explains a task to a data-protection officer: who can learn what, and with which guarantee. */

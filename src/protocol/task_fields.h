@@ -90,7 +90,7 @@
       "then end the task early")                                                                   \
     S("privacy.filter", FILTER, t.filter, "", 0, 0, NULL,                                          \
       "correlated noise: up to four numbers of 0 to 4096; round r takes back number j / 4096 of "  \
-      "the noise of round r - j; if empty, the noise of each round is independent; auto chooses "   \
+      "the noise of round r - j; if empty, the noise of each round is independent; auto chooses "  \
       "one number for clients that take turns")                                                    \
     S("privacy.unit", CHOICE, t.unit, "client", 0, 0, "client record",                             \
       "what the claim protects: all text of a client, or a single record")                         \

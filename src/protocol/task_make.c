@@ -268,8 +268,8 @@ static sefl_status wr_filter(sefl_buf *out, const char *list)
         SEFL_NEED(end > p && *p != '-' && v <= DP_FILTER_ONE &&
                       (end[blank] == 0 || (end[blank] == ',' && end[blank + 1])),
                   SEFL_EINVAL,
-                  "privacy.filter is \"%.64s\": it must be whole numbers from 0 to %d, "
-                  "such as 3687 or 2900, 500",
+                  "privacy.filter is \"%.64s\": it must be auto, empty, or whole numbers from 0 to "
+                  "%d, such as 3687 or 2900, 500",
                   list, DP_FILTER_ONE);
         json_u64(&j, v);
         p = end + blank + (end[blank] == ',');
@@ -360,29 +360,34 @@ static sefl_status wr_checked(sefl_buf *document, task *t, maker *m)
     return task_read(t, span_of(document->p + before, document->n - before));
 }
 
-/* privacy.filter auto: the best filter with b = 1 for the task's turns. If only max_per_client is
- * set, its rounds are as far apart as they can be. */
+uint64_t task_make_separation(const settings *s)
+{
+    const uint64_t apart = settings_u64(s, "rounds.separation");
+    return apart == 1 && is(s, "privacy.filter", "auto")
+               ? dp_turns_apart(settings_u64(s, "rounds.max_per_client"),
+                                settings_u64(s, "rounds.count"))
+               : apart;
+}
+
+/* privacy.filter auto: the best filter with b = 1 for the task's turns. */
 static sefl_status choose_filter(maker *m)
 {
     const settings *s = m->s;
     const uint64_t rounds = settings_u64(s, "rounds.count");
-    dp_turns turns = { settings_u64(s, "rounds.max_per_client"), 1 };
+    const dp_turns turns = { settings_u64(s, "rounds.max_per_client"), task_make_separation(s) };
     const bool momentum = is(s, "server.step", "momentum");
-    m->separation = settings_u64(s, "rounds.separation");
+    m->separation = turns.apart;
     if (!is(s, "privacy.filter", "auto"))
         return SEFL_OK;
     SEFL_NEED(rounds <= DP_FILTER_ROUNDS_MAX, SEFL_EINVAL,
               "rounds.count is %llu: at most %d with "
               "privacy.filter",
               (unsigned long long)rounds, DP_FILTER_ROUNDS_MAX);
-    if (m->separation == 1 && turns.most > 0 && turns.most < rounds)
-        m->separation = rounds / turns.most;
     SEFL_NEED(
         m->separation > 1, SEFL_EINVAL,
         "privacy.filter is auto: correlated noise gains something only if clients take turns; "
         "set rounds.max_per_client or rounds.separation ('sefl privacy plan --correlated' "
         "proposes them)");
-    turns.apart = m->separation;
     const dp_filter f = dp_filter_best(
         rounds, &turns, momentum ? strtod(settings_text(s, "server.momentum"), NULL) : 0);
     snprintf(m->filter, sizeof m->filter, "%u", f.gamma[0]);

@@ -37,6 +37,10 @@ const struct release_mode *task_settings_mode(const settings *s);
  * formula covers one round and is proven only below 1. The document has z, not this setting. */
 double task_settings_classic(const settings *s);
 
+/* Returns rounds.separation. If it is 1 and privacy.filter is auto, returns how far apart the
+ * rounds of a client with rounds.max_per_client are, so that every round has clients. */
+uint64_t task_make_separation(const settings *s);
+
 /* Writes the document from settings, CSP's Paillier key (NULL for scheme pad) and both servers'
  * public signing keys, and checks it with task_read. If the task claims an epsilon and privacy.z is
  * 0 or not given, the document gets the smallest z with which all rounds keep the target

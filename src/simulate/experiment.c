@@ -391,9 +391,11 @@ sefl_status experiment_task(settings *out, const settings *s, const experiment *
         SEFL_TRY(put(out, "privacy.noise", e->protection->noise));
     if (!e->protection->quantises)
         SEFL_TRY(put(out, "privacy.claim", "none"));
-    /* a quarter is enough; a round ends when all uploads are in, unless that weakens the claim */
+    /* a quarter of those who have a turn is enough; a round ends when all uploads are in, unless
+     * that weakens the claim */
+    const uint64_t turn = enrolled / task_make_separation(s);
     if (!settings_given(s, "rounds.threshold") && !is(s, "privacy.sampling", "open"))
-        SEFL_TRY(put_u64(out, "rounds.threshold", enrolled < 8 ? 2 : enrolled / 4));
+        SEFL_TRY(put_u64(out, "rounds.threshold", turn < 8 ? 2 : turn / 4));
     if (!settings_given(s, "rounds.enough") && is(s, "privacy.sampling", "all"))
         SEFL_TRY(put_u64(out, "rounds.enough", most > 0 && most < enrolled ? most : enrolled));
 done:
@@ -410,6 +412,7 @@ sefl_status experiment_fit(const experiment *e, task *t)
         t->threshold = t->enough = t->clients_max = t->enrolled = 1;
     if (t->sampling == TASK_OPEN)
         left *= t->rate;
+    left /= (double)t->separation;
     if (!e->exact || left >= t->threshold)
         return SEFL_OK;
     SEFL_NEED(left >= 2, SEFL_EINVAL,
@@ -421,6 +424,7 @@ sefl_status experiment_fit(const experiment *e, task *t)
                      " clients drop out of every round, so "
                      "%.6g upload%s, fewer than rounds.threshold (%" PRIu32 "). Set "
                      "rounds.threshold to %.0f or less, or use a smaller network.dropout",
-                     failing, e->clients, left, t->sampling == TASK_OPEN ? " on average" : "",
+                     failing, e->clients, left,
+                     t->sampling == TASK_OPEN || t->separation > 1 ? " on average" : "",
                      t->threshold, floor(left));
 }

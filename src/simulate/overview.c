@@ -91,6 +91,8 @@ static sefl_status read_simulated(overview *out, const run_folder *f)
         SEFL_TRY(run_log_read(&log, run_path(f, "metrics.jsonl")));
     out->t = run_log_totals(&log);
     out->facts = log.facts;
+    if (*log.facts.z) /* the task's: privacy.epsilon or privacy.classic_epsilon may have set it */
+        snprintf(out->z, sizeof out->z, "%.40s", log.facts.z);
     if (file_exists(run_path(f, "state"))) {
         SEFL_TRY(run_state_read(&state, run_path(f, "state")));
         out->over = state.over;

@@ -9,8 +9,8 @@
  *                                 memory of the latest rounds (correlated noise)
  *
  * A run can resume from any point, because it writes in this order: a round's model, optimiser and
- * noise, its metrics line, then `state`. A resumed run truncates metrics.jsonl to the length in `state`.
- * Threads: one owner.   Secrets: none. */
+ * noise, its metrics line, then `state`. A resumed run truncates metrics.jsonl to the length in
+ * `state`. Threads: one owner.   Secrets: none. */
 #ifndef SIMULATE_RUN_FOLDER_H
 #define SIMULATE_RUN_FOLDER_H
 

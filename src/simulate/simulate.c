@@ -217,8 +217,10 @@ static sefl_status read_noise(const sim *s)
 static void forget(const sim *s)
 {
     uint64_t keep = s->e.models_keep, round = s->state.model_round;
-    if (s->t->filter.b > 0 && s->r.round > s->t->filter.b)
-        (void)unlink(run_path(&s->folder, "noise-%" PRIu64, s->r.round - s->t->filter.b));
+    /* after the last round the state still names that round: read_noise wants one file more */
+    const uint64_t old = (uint64_t)s->t->filter.b + 1;
+    if (s->t->filter.b > 0 && s->r.round > old)
+        (void)unlink(run_path(&s->folder, "noise-%" PRIu64, s->r.round - old));
     if (s->r.skipped || s->r.blocked)
         return;
     if (s->last_model > 0)

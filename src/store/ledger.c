@@ -401,7 +401,7 @@ static sefl_status open_common(ledger **out, const char *path, bool charging,
     SEFL_MAKE(ledger, l, out);
     l->fd = -1;
     SEFL_TRY(sefl_strdup(&l->path, path));
-    int how = charging ? O_RDWR | O_NOFOLLOW : O_RDONLY;
+    int how = charging ? O_RDWR | O_NOFOLLOW : O_RDONLY | O_NONBLOCK; /* it may be a pipe */
     l->fd = open(path, how | O_CLOEXEC | O_NOCTTY);
     SEFL_CHECK(l->fd >= 0, errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO, "cannot open %s: %s", path,
                strerror(errno));

@@ -198,8 +198,8 @@ uint64_t ledger_rounds(const ledger *l, const uint8_t task[LEDGER_TASK_BYTES]);
 /* Computes the total spent. If delta is 0, uses the delta of the latest task with a claim. */
 sefl_status ledger_spent(const ledger *l, double delta, ledger_total *out) SEFL_MUST_CHECK;
 
-/* Computes the claim against a server after the first `rounds` rounds of a new task with these terms,
- * at its delta. */
+/* Computes the claim against a server after the first `rounds` rounds of a new task with these
+ * terms, at its delta. */
 sefl_status ledger_would_spend(const ledger *l, const ledger_terms *terms, uint64_t rounds,
                                dp_claim *out) SEFL_MUST_CHECK;
 

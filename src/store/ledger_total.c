@@ -4,26 +4,29 @@
 #include "base/alloc.h"
 #include "store/ledger_terms.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-/* Charges on top of those in the ledger: rounds first .. first + count - 1, none of them charged, of
- * task `at`; at == n_tasks: of a new task with these terms. */
+/* Charges on top of those in the ledger: rounds first .. first + count - 1, none of them charged,
+ * of task `at`; at == n_tasks: of a new task with these terms. */
 typedef struct more {
     size_t at;
     const ledger_terms *terms; /* NULL: none */
     uint64_t first, count;
 } more;
 
-/* The event of one task. A client's ledger of correlated noise needs the list of rounds, in order. */
+/* The event of one task. A client's ledger of correlated noise needs the sorted list of rounds. */
 static sefl_status event_of(dp_event *out, const ledger_terms *t, const ledger_entry *e,
                             bool against_server, const more *m)
 {
     sefl_status st = SEFL_OK;
     uint64_t *all = NULL;
-    const size_t n = e ? e->n : 0;
-    ledger_use use = { n, n ? e->rounds[n - 1] : 0, n ? e->rounds : NULL };
+    const uint64_t *rounds = e ? e->rounds : NULL; /* NULL: none yet */
+    const size_t n = rounds ? e->n : 0;
+    ledger_use use = { n, rounds && n > 0 ? rounds[n - 1] : 0, rounds };
+    assert(t);
     if (m && m->count > 0) {
         const uint64_t last = m->first + m->count - 1;
         use.count += m->count;
@@ -32,12 +35,12 @@ static sefl_status event_of(dp_event *out, const ledger_terms *t, const ledger_e
     if (m && m->count > 0 && t->filter.b > 0 && t->horizon > 0) {
         size_t k = 0;
         SEFL_TRY(sefl_new(&all, use.count, sizeof *all));
-        for (; k < n && e->rounds[k] < m->first; k++)
-            all[k] = e->rounds[k];
+        for (; k < n && rounds[k] < m->first; k++)
+            all[k] = rounds[k];
         for (uint64_t i = 0; i < m->count; i++)
             all[k + i] = m->first + i;
         for (; k < n; k++)
-            all[k + m->count] = e->rounds[k];
+            all[k + m->count] = rounds[k];
         use.rounds = all;
     }
     *out = ledger_terms_event(t, &use, against_server);

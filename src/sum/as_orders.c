@@ -296,11 +296,21 @@ static sefl_status not_revealed(as_rounds *r, const agg_order *o, sefl_status wh
     return as_rounds_say(r, AGG_REVEAL_FAILED, o->round);
 }
 
+/* True if the failure is that of a database, which may answer again: the run ends, and this process
+ * or another one continues the round. Its uploads are acknowledged, so it is not skipped for that.
+ * (Ports report what is lost for good with another status.) */
+static bool may_pass(const as_rounds *r, sefl_status why)
+{
+    return r->c.shared && why == SEFL_EIO;
+}
+
 /* Handles a SET without a usable verdict. Nothing is charged yet. */
 static sefl_status no_verdict(as_rounds *r, const agg_order *o, sefl_status why, bool few,
                               bool lost)
 {
     bool gone = why != SEFL_ECANCELLED && (few || lost);
+    if (!gone && !as_link_dead(r->link) && may_pass(r, why))
+        return why;
     /* EIO, EPROTO: AS's store or an upload, or CSP's message */
     if (r->c.strict || (!gone && why != SEFL_EIO && why != SEFL_EPROTO))
         return not_revealed(r, o, why);
@@ -322,7 +332,7 @@ static sefl_status get_sum(as_rounds *r, as_reveal *o, bool *handled)
     if (as_link_peer(r->link)->revealed >= o->round)
         return SEFL_OK;
     sefl_status st = r->c.uploads->sum(r->c.ctx, o->round, &o->sum);
-    *handled = !r->c.strict &&
+    *handled = !r->c.strict && !may_pass(r, st) &&
                (st == SEFL_EIO || st == SEFL_ECRYPTO || st == SEFL_EPROTO || st == SEFL_ERANGE);
     if (!*handled)
         return st;
@@ -402,7 +412,10 @@ static sefl_status order_reveal(as_rounds *r, const agg_order *o)
     r->released_in = o->round; /* to be wiped after a failure */
     /* after a crash between the integers and the machine's step, the stored integers are the
      * release: in mode own another reveal would draw AS's noise a second time */
-    if (as_store_released(r->store, o->round, r->released, t->values) == SEFL_OK) {
+    st = as_store_released(r->store, o->round, r->released, t->values);
+    if (st == SEFL_EIO || st == SEFL_ETIMEOUT) /* they may be there */
+        goto done;
+    if (st == SEFL_OK) {
         st = as_rounds_say(r, AGG_REVEALED, o->round);
         revealed = true;
         goto done;
@@ -507,7 +520,7 @@ static sefl_status order_release(as_rounds *r, const agg_order *o)
         r->released_in = o->round;
         SEFL_TRY(as_store_released(r->store, o->round, r->released, t->values));
     }
-    p.clients = as_rounds_kept(r, o->round, &p.refused);
+    SEFL_TRY(as_rounds_kept(r, o->round, &p.clients, &p.refused));
     release_from from = r->model;
     SEFL_TRY(r->c.model->release(r->c.ctx, &from, o->round, r->released, p.clients, &made));
     SEFL_TRY(keep_check(r, o->round, &made));

@@ -442,18 +442,21 @@ as_link *as_rounds_link(as_rounds *r)
     return r->link;
 }
 
-uint32_t as_rounds_kept(as_rounds *r, uint64_t round, uint32_t *refused)
+sefl_status as_rounds_kept(as_rounds *r, uint64_t round, uint32_t *kept, uint32_t *refused)
 {
     as_verdict v;
-    *refused = 0;
-    if (task_is_sealed(r->t) && as_store_verdict_get(r->store, round, &v) == SEFL_OK) {
-        uint32_t kept = v.kept;
+    *kept = *refused = 0;
+    sefl_status st = task_is_sealed(r->t) ? as_store_verdict_get(r->store, round, &v)
+                                          : SEFL_ENOTFOUND; /* as in the clear */
+    if (st == SEFL_OK) {
+        *kept = v.kept;
         *refused = v.refused_n;
         as_verdict_clear(&v);
-        return kept;
+        return SEFL_OK;
     }
+    SEFL_PASS(or_none(st));
     pthread_mutex_lock(&r->lock);
-    uint32_t n = agg_remember(r->a).clients;
+    *kept = agg_remember(r->a).clients;
     pthread_mutex_unlock(&r->lock);
-    return n;
+    return SEFL_OK;
 }

@@ -79,7 +79,7 @@ typedef struct as_uploads {
      * NULL, a refused upload is a permanent failure. */
     sefl_status (*take_off)(void *ctx, uint64_t round, const uint8_t client[32]);
     /* *Returns the closed sum of the set. If it fails with SEFL_EIO, ECRYPTO, EPROTO or ERANGE, the
-     * sum is lost. */
+     * sum is lost; with `shared`, SEFL_EIO means that the store does not answer now. */
     sefl_status (*sum)(void *ctx, uint64_t round, ahe_sum **out);
     /* Deletes the uploads of a round that is durably over. */
     sefl_status (*forget)(void *ctx, uint64_t round);
@@ -165,9 +165,10 @@ agg *as_rounds_agg(as_rounds *r);
 sefl_span as_rounds_header(const as_rounds *r);   /* header of this round; empty until signed */
 release_from as_rounds_model(const as_rounds *r); /* the latest release */
 
-/* Returns the number of clients in the sum of a closed round; in sealed tasks *refused is the
+/* Sets *kept to the number of clients in the sum of a closed round; in sealed tasks *refused is the
  * number of clients that CSP refused. */
-uint32_t as_rounds_kept(as_rounds *r, uint64_t round, uint32_t *refused);
+sefl_status as_rounds_kept(as_rounds *r, uint64_t round, uint32_t *kept,
+                           uint32_t *refused) SEFL_MUST_CHECK;
 /* Returns the link, or NULL if there is none. Call it on the thread of as_rounds_run. */
 as_link *as_rounds_link(as_rounds *r);
 

@@ -250,9 +250,15 @@ static sefl_status take_slice(csp *c)
     return SEFL_OK;
 }
 
+/* A round that CSP did not reveal can have a record: the process died before the mark, or between
+ * the skip and the wipe. */
 static sefl_status get_history(void *ctx, uint64_t round, sefl_buf *out)
 {
     const csp_store *s = ctx;
+    csp_round then;
+    SEFL_PASS(csp_store_get(s, round, &then));
+    SEFL_NEED(then.state == CSP_REVEALED, SEFL_ENOTFOUND, "round %" PRIu64 " was never revealed",
+              round);
     return s->get(s->ctx, CSP_HISTORY, round, out);
 }
 

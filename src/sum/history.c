@@ -16,8 +16,8 @@ sefl_status history_load(history *h, const task *t, uint64_t round, history_get 
         if (t->filter.gamma[j] == 0 || round <= j + 1)
             continue;
         sefl_status st = get(ctx, round - 1 - j, b);
-        if (st == SEFL_ENOMEM)
-            return st;
+        if (st == SEFL_ENOMEM || st == SEFL_EIO || st == SEFL_ETIMEOUT)
+            return st; /* the record may be there */
         if (st == SEFL_OK && b->n == record_bytes(t))
             h->lags |= (uint8_t)(1u << j);
         else

@@ -32,11 +32,14 @@ typedef struct history {
     sefl_buf keep;             /* the record of this round */
 } history;
 
-/* Appends the record of a round to out; SEFL_ENOTFOUND if there is none. */
+/* Appends the record of a round to out; SEFL_ENOTFOUND if there is none, SEFL_ECRYPTO if it is
+ * damaged. */
 typedef sefl_status history_get(void *ctx, uint64_t round, sefl_buf *out);
 
 /* Loads the records that the task's filter uses in this round and that are there. Does nothing if
- * the task has no filter. Fails only without memory. */
+ * the task has no filter. Fails without memory, and if the store cannot be read now: a lost
+ * connection to a database must cost neither noise that should be taken back nor, after CSP's
+ * reply, the round. */
 sefl_status history_load(history *h, const task *t, uint64_t round, history_get *get,
                          void *ctx) SEFL_MUST_CHECK;
 /* Returns the id in the record of lag j + 1, which is there. */

@@ -37,7 +37,8 @@ ledger_terms terms_of_client(const task *t)
         return out;
     if (!out.hidden)
         out.rate = 1;
-    out.separation = 0; /* its charges are the rounds in which it took part */
+    /* its charges are the rounds in which it took part: none of them costs nothing */
+    out.separation = out.max_rounds_per_client = 0;
     if (out.filter.b > 0)
         out.horizon = t->rounds;
     return out;

@@ -192,6 +192,15 @@ says "paused by the operator"
 expect 0 "$SEFL" logs "$dir/log/csp"
 says "aggregator connected"
 expect 2 "$SEFL" logs "$dir" --since yesterday
+ln -s csp "$dir/log/link"
+ln -s /dev/zero "$dir/log/zero"
+mkfifo "$dir/log/fifo"
+expect 0 "$SEFL" logs "$dir" --role csp
+expect 0 "$SEFL" logs "$dir"
+says "left out: $dir/log/link: it is a link"
+says "left out: $dir/log/zero: it is a link"
+expect 0 "$SEFL" logs "$dir/log/link" # named: it is followed
+rm "$dir/log/link" "$dir/log/zero" "$dir/log/fifo"
 "$SEFL" logs "$dir" | awk '$1 ~ /Z$/ { if ($1 < last) n++; last = $1 } END { exit n > 1 }' || fail "not in order"
 fed_start follow "$SEFL" logs "$dir/log" --role csp --follow
 fed_until 10 "followed log" grep -q "aggregator connected" "$dir/log/follow"

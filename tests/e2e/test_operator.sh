@@ -104,7 +104,7 @@ for party in aggregator csp; do
     fed_wait $party 20
 done
 [ "$(wc -l < commands)" -le 8 ] || fail "more than eight commands: $(cat commands)"
-expect 0 "$SEFL" privacy spent south/ledger; says "1 rounds of 1 tasks"
+expect 0 "$SEFL" privacy spent south/ledger; says "1 round of 1 task"
 cmp north/ledger south/ledger || fail "the ledgers differ"
 
 # nothing secret left its machine

@@ -118,7 +118,11 @@ says '"filter":3800'; says '"separation":20'; says '"max_rounds_per_client":5'
 expect 0 "$SEFL" privacy plan --correlated --clients 10000 --rounds 100 --delta 1e-6 --epsilon 8 --dim 44900
 says "rounds.max_per_client: 1"
 turns 2 --z 3 --max-rounds-per-client 1; says "--correlated needs --epsilon"
-turns 2 --epsilon 8 --sample-rate 0.5; says "--correlated needs --epsilon, and no sampling"
+turns 2 --epsilon 8 --sample-rate 0.5; says "--correlated plans no sampling"
+turns 1 --epsilon 8 --separation 101; says "some clients would never take part"
+turns 1 --epsilon 0.01 --separation 10; says "the least that the accountant can show is 0.0"
+expect 1 "$SEFL" privacy plan --correlated --clients 10 --rounds 100 --delta 1e-6 --epsilon 8 --max-rounds-per-client 3
+says "10 clients with a separation of 34 are fewer than 2 in a round" # 33 would leave nobody for round 100
 expect 2 "$SEFL" privacy plan --clients 10 --rounds 5 --delta 1e-6 --epsilon 8 --momentum 0.9
 says "need --correlated"
 

@@ -101,6 +101,19 @@ says "every round was skipped"; says "run 2 of 2"
 expect 1 "$SEFL" simulate -c long.yml --set name=none --set rounds.count=2 --set sweep.network.dropout=1,0 --quiet
 says "every round was skipped" # and reports it again
 
+# clients take turns: the default threshold is a quarter of those who have a turn, so no round is skipped for its size;
+# `auto` leaves clients for the last round, and `compare` shows the noise that epsilon needs, not the setting
+expect 0 "$SEFL" simulate -c long.yml --set name=turns --set clients=60 --set rounds.count=10 --set rounds.max_per_client=3 \
+    --set privacy.filter=auto --set privacy.claim=dp --set privacy.epsilon=8 --set privacy.delta=1e-5
+says "round 10/10"; silent "skipped"
+z=$(sed -n 's/.*"z":\([0-9.]*\),.*/\1/p' runs/turns/summary.json)
+[ -n "$z" ] || fail "no z in the summary"
+expect 0 "$SEFL" compare runs/turns; says " $z"
+
+# a clip that is found privately: each model names the clip of the next round
+expect 0 "$SEFL" simulate -c long.yml --set name=clip --set rounds.count=1 --set privacy.clip_quantile=0.5 --set privacy.clip=1
+expect 0 "$SEFL" model info runs/clip/model/last.safetensors; says "next clip  "; says ", found by task "
+
 # divergence is reported as such, not as missing clients
 expect 1 "$SEFL" simulate -c e.yml --set name=wild --set rounds.count=1 --set training.lr=1000000 \
     --set training.gradient_clip=0 --set training.epochs=5

@@ -50,6 +50,16 @@ closed() { grep -c '"event":"round closed"' "$dir/log/aggregator" || :; }
 one_more_closed() { [ "$(closed)" -gt "$before" ] || is_over; }
 is_active_or_over() { is_active "$1" || is_over; }
 
+# doctor looks at the store, creates nothing there, and misses no ledger on the standby's machine
+sed "/^store:/d" "$fed/csp-b/csp.yml" > "$fed/csp-b/doctor.yml"
+echo "store: $url" >> "$fed/csp-b/doctor.yml"
+said=$("$SEFL" doctor --for csp -c "$fed/csp-b/doctor.yml" 2>&1) || fail "doctor: $said"
+case $said in *"ok    store"*) ;; *) fail "doctor: $said" ;; esac
+[ "$(sql "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")" = 0 ] || fail "doctor made tables"
+sed "s,host=$dir/pg,host=$dir/none," "$fed/csp-b/doctor.yml" > "$fed/csp-b/nowhere.yml"
+if said=$("$SEFL" doctor --for csp -c "$fed/csp-b/nowhere.yml" 2>&1); then fail "doctor finds a server that is not there"; fi
+case $said in *"fail  store"*) ;; *) fail "doctor: $said" ;; esac
+
 csp a
 fed_until 20 "active csp-a" is_active a
 csp b

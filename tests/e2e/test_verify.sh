@@ -85,6 +85,15 @@ tampered() { # NAME: a fresh copy, $fed
     cp -r "$good" "$fed"
     note "tampering: $1"
 }
+a_pipe() { # FILE of the folder: the command does not wait for somebody to write; output in $out
+    tampered "a pipe in the place of $1"
+    rm -f "$fed/$1"
+    mkdir -p "$(dirname "$fed/$1")"
+    mkfifo "$fed/$1"
+    code=0
+    out=$(timeout 60 "$SEFL" verify "$fed" 2>&1) || code=$?
+    [ "$code" -eq 1 ] || fail "'sefl verify' with a pipe as $1 exits $code: $out"
+}
 line_of() { grep -n "\"kind\":\"$1\"" "$2" | sed -n "${3}s/:.*//p"; } # KIND FILE NUMBER
 flip() { # FILE BYTE: changes one bit
     old=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
@@ -249,6 +258,11 @@ flip "$fed/aggregator/models/round-9.safetensors" 3000
 verify 1 "$fed"
 says "WRONG  $fed/aggregator/models/round-9.safetensors: it is not the file of round 9"
 
+a_pipe aggregator/models/round-9.safetensors
+says "round-9.safetensors is not a file"
+a_pipe aggregator/models/round-9.integers
+says "round-9.integers is not a file"
+
 tampered "a model that nobody released"
 cp "$fed/aggregator/models/round-9.safetensors" "$fed/aggregator/models/round-20.safetensors"
 verify 1 "$fed"
@@ -305,6 +319,13 @@ says "WRONG  $f: it was changed: it is not the record that $fed/aggregator/state
 rm "$f"
 verify 1 "$fed"
 says "WRONG  $fed/aggregator/state/audits: audit-$session.bin is missing: $fed/aggregator/state/audit.jsonl names it in line $n"
+
+for f in aggregator/aggregator.yml aggregator/state/audits/audit-$session.bin aggregator/state/audit.head \
+    aggregator/ledger clients/client-01/state/receipts public/task.signed; do
+    a_pipe "$f"
+    says "$(basename "$f")"
+    says "is not a file"
+done
 
 tampered "a record that somebody adds: of another CSP"
 "$SEFL" audit "$dir/sample.bin" --sample

@@ -23,16 +23,19 @@ typedef struct as_run {
     as_store under;       /* the store */
     uint32_t early;       /* heads that CSP gets before the set */
     int64_t *w;           /* gets the released integers; NULL: not wanted */
+    uint32_t clients;     /* gets the number of clients of the last release */
 
     /* Hooks: `me` is the run. Only `open` is required. */
     void (*open)(void *me, const round_header *h); /* uploads of this round, even after a restart */
     sefl_status (*put)(void *me, as_record what, uint64_t round, uint64_t attempt, sefl_span bytes);
-    void (*between)(void *me, as_link *link); /* before every order; NULL: no link */
-    void (*frozen)(void *me);                 /* between the early heads and the set */
+    sefl_status (*get)(void *me, as_record what); /* fails: the store does not answer */
+    void (*between)(void *me, as_link *link);     /* before every order; NULL: no link */
+    void (*frozen)(void *me);                     /* between the early heads and the set */
     sefl_status (*release)(void *me, uint64_t round, const int64_t *w);
     void (*refused)(void *me, uint64_t round, const char *when, const head_refusal *r,
                     const uint8_t client[32], bool named);
     sefl_status (*take_off)(void *me, uint64_t round, const uint8_t client[32]);
+    sefl_status (*sum)(void *me); /* fails: there is no sum */
 
     /* the run's own */
     as_store store; /* `under`, below `put` */
@@ -85,8 +88,10 @@ static inline sefl_status as_run_put(void *ctx, as_record what, uint64_t round, 
 
 static inline sefl_status as_run_get(void *ctx, as_record what, uint64_t round, sefl_buf *out)
 {
-    const as_store *s = &((as_run *)ctx)->under;
-    return s->get(s->ctx, what, round, out);
+    as_run *r = ctx;
+    if (r->get)
+        SEFL_PASS(r->get(r, what));
+    return r->under.get(r->under.ctx, what, round, out);
 }
 
 static inline sefl_status as_run_row_put(void *ctx, const as_row *row)
@@ -174,13 +179,22 @@ static inline sefl_status as_run_forget(void *ctx, uint64_t round)
     return SEFL_OK;
 }
 
+static inline sefl_status as_run_sum(void *ctx, uint64_t round, ahe_sum **out)
+{
+    as_run *r = ctx;
+    (void)round;
+    *out = r->up.closed;
+    return r->sum ? r->sum(r) : SEFL_OK;
+}
+
 /* ---- ports: model, time, hooks --------------------------------------------------------------- */
 
 static inline sefl_status as_run_release(void *ctx, const release_from *from, uint64_t round,
                                          const int64_t *w, uint32_t clients, release_made *out)
 {
     as_run *r = ctx;
-    (void)from, (void)clients;
+    (void)from;
+    r->clients = clients;
     out->hash[0] = (uint8_t)round;
     if (r->w)
         memcpy(r->w, w, r->c.task->values * sizeof *w);
@@ -233,6 +247,7 @@ static inline sefl_status as_run_until(as_run *r, uint64_t round, agg_phase phas
                                                        .refused = r->refused,
                                                        .take_off = r->take_off });
     r->uploads.arrived = as_run_arrived;
+    r->uploads.sum = as_run_sum;
     r->wall = (sefl_clock){ .now_ns = as_run_wall, .self = r };
     r->mono = clock_monotonic();
     r->now_ms = r->now_ms > 0 ? r->now_ms : 1;

@@ -31,6 +31,7 @@ typedef struct wish {
 typedef struct source {
     char name[NAME], path[PATH_MAX];
     int fd;
+    bool named;      /* on the command line; otherwise found in a folder */
     uint64_t offset; /* of the file, after `bytes` */
     ino_t node;
     sefl_buf bytes; /* read, not yet taken */
@@ -58,7 +59,13 @@ typedef struct merger {
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-static sefl_status add(merger *m, const char *path, const char *file)
+/* A file in a folder may be anything: a link there could lead anywhere. */
+static int open_log(const char *path, bool named)
+{
+    return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (named ? 0 : O_NOFOLLOW));
+}
+
+static sefl_status add(merger *m, const char *path, const char *file, bool named)
 {
     struct stat s;
     const char *dot = strrchr(file, '.');
@@ -68,8 +75,14 @@ static sefl_status add(merger *m, const char *path, const char *file)
     (void)cli_plain(name, sizeof name, name);
     if (m->role && strncmp(name, m->role, strlen(m->role)) != 0)
         return SEFL_OK;
-    int fd = strcmp(path, "-") == 0 ? STDIN_FILENO
-                                    : open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open_log(path, named);
+    if (fd < 0 && !named) {
+        const int why = errno;
+        char plain[PATH_MAX];
+        (void)fprintf(stderr, "left out: %s: %s\n", cli_plain(plain, sizeof plain, path),
+                      why == ELOOP ? "it is a link" : strerror(why));
+        return SEFL_OK;
+    }
     SEFL_NEED(fd >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
     if (fd != STDIN_FILENO && (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode))) {
         close(fd);
@@ -79,7 +92,7 @@ static sefl_status add(merger *m, const char *path, const char *file)
               SOURCES_MAX);
     SEFL_PASS(sefl_room(&m->at, &m->room, m->n + 1, sizeof *m->at));
     source *x = &m->at[m->n++];
-    *x = (source){ .fd = fd, .node = fd == STDIN_FILENO ? 0 : s.st_ino };
+    *x = (source){ .fd = fd, .named = named, .node = fd == STDIN_FILENO ? 0 : s.st_ino };
     snprintf(x->name, sizeof x->name, "%s", name);
     m->width = strlen(name) > m->width ? strlen(name) : m->width;
     return file_path(x->path, "%s", path);
@@ -101,7 +114,7 @@ static sefl_status add_folder(merger *m, const char *folder, bool all)
         if (e->d_name[0] == '.' || !(all || (dot && strcmp(dot, ".log") == 0)))
             continue;
         SEFL_TRY(file_path(path, "%s/%s", folder, e->d_name));
-        SEFL_TRY(add(m, path, e->d_name));
+        SEFL_TRY(add(m, path, e->d_name, false));
     }
 done:
     if (d)
@@ -146,11 +159,11 @@ static sefl_status find(merger *m)
     const wish *w = m->w;
     const char *where = w->file ? w->file : w->where;
     if (where && strcmp(where, "-") == 0)
-        return add(m, where, "stdin");
+        return add(m, where, "stdin", true);
     if (where && !w->file && stat(where, &s) == 0) { /* any folder with logs, or a log */
         const char *slash = strrchr(where, '/'), *dot = strrchr(where, '.');
         if (S_ISREG(s.st_mode) && !(dot && strcmp(dot, ".yml") == 0))
-            return add(m, where, slash ? slash + 1 : where);
+            return add(m, where, slash ? slash + 1 : where, true);
         if (S_ISDIR(s.st_mode))
             SEFL_PASS(add_near(m, where));
         if (m->n > 0)
@@ -167,9 +180,9 @@ static sefl_status fill(source *x, bool *any)
     struct stat s;
     uint8_t *to;
     *any = false;
-    if (x->node != 0 && stat(x->path, &s) == 0 &&
+    if (x->node != 0 && stat(x->path, &s) == 0 && S_ISREG(s.st_mode) &&
         (s.st_ino != x->node || (uint64_t)s.st_size < x->offset)) {
-        int fd = open(x->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        int fd = open_log(x->path, x->named);
         if (fd >= 0) {
             close(x->fd);
             x->fd = fd, x->node = s.st_ino, x->offset = 0, x->cut = false;

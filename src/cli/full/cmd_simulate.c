@@ -91,7 +91,7 @@ static void print_round(const session *s, const run_line *r)
         printf("%s  ", s->name);
     printf("round %" PRIu64 "/%" PRIu64, r->round, s->rounds);
     if (r->skipped)
-        printf("  skipped");
+        printf("  skipped: too few clients");
     if (r->blocked)
         printf("  blocked by the release check");
     if (r->perplexity > 0)

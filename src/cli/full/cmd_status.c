@@ -74,7 +74,7 @@ static void look_at_file(view *v)
     sefl_status st = file_path(path, "%s/" CONTROL_STATUS, v->who.state);
     v->running = control_is_running(v->who.state);
     if (st == SEFL_OK)
-        st = file_read(&b, path, HEALTH_MAX);
+        st = file_read_plain(&b, path, HEALTH_MAX);
     if (st == SEFL_OK)
         st = health_read(&v->now, buf_span(&b));
     v->known = st == SEFL_OK;

@@ -276,6 +276,29 @@ static char *word_of(char out[SETTING_WORD_BYTES], const char *key, unsigned i)
     return setting_word_at(out, setting_find(task_schema, key)->words, i);
 }
 
+static void show_privacy(const task *t)
+{
+    char word[SETTING_WORD_BYTES];
+    if (t->unit == TASK_UNIT_RECORD && t->record_rate < 1)
+        printf("records      each drawn in secret with probability %g, at most %u per client\n",
+               t->record_rate, t->records_max);
+    else if (t->unit == TASK_UNIT_RECORD)
+        printf("records      take turns, at most %u per client and round\n", t->records_max);
+    if (!task_mode(t)->noisy)
+        printf("noise        none: AS learns the exact average\n");
+    else
+        printf("noise        %s, z %s, clip %s (sensitivity %.6g)\n", task_mode(t)->name, t->z,
+               t->clip, t->ahe.pack.sensitivity);
+    if (t->clip_quantile > 0)
+        printf("clip         found privately: it shall leave %g of the updates as they are\n",
+               t->clip_quantile);
+    if (t->claim)
+        printf("claim        epsilon %g at delta %g, for a %s\n", t->epsilon, t->delta,
+               word_of(word, "privacy.unit", t->unit));
+    else
+        printf("claim        NONE: no differential privacy claimed\n");
+}
+
 static void show_text(const task *t, const envelope *env)
 {
     char hex[65], word[SETTING_WORD_BYTES];
@@ -322,24 +345,7 @@ static void show_text(const task *t, const envelope *env)
                t->external ? "examples" : "words");
     printf("sampling     %s, rate %g%s\n", word_of(word, "privacy.sampling", t->sampling), t->rate,
            t->publish_count ? "" : "; the number of participants is not published");
-    if (t->unit == TASK_UNIT_RECORD && t->record_rate < 1)
-        printf("records      each drawn in secret with probability %g, at most %u per client\n",
-               t->record_rate, t->records_max);
-    else if (t->unit == TASK_UNIT_RECORD)
-        printf("records      take turns, at most %u per client and round\n", t->records_max);
-    if (!task_mode(t)->noisy)
-        printf("noise        none: AS learns the exact average\n");
-    else
-        printf("noise        %s, z %s, clip %s (sensitivity %.6g)\n", task_mode(t)->name, t->z,
-               t->clip, t->ahe.pack.sensitivity);
-    if (t->clip_quantile > 0)
-        printf("clip         found privately: it shall leave %g of the updates as they are\n",
-               t->clip_quantile);
-    if (t->claim)
-        printf("claim        epsilon %g at delta %g, for a %s\n", t->epsilon, t->delta,
-               word_of(word, "privacy.unit", t->unit));
-    else
-        printf("claim        NONE: no differential privacy claimed\n");
+    show_privacy(t);
 }
 
 static sefl_status task_show(void *options)

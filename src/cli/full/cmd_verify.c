@@ -104,6 +104,7 @@ static sefl_status look_in(session *s, party p, const char *folder)
     SEFL_PASS(file_path(path, "%s/%s", folder, names[p]));
     if (!file_exists(path))
         return SEFL_OK;
+    SEFL_PASS(file_need_plain(path));
     return p == CLIENTS ? look_at_client(s, path)
                         : look_at_server(s, path, p == CSP ? VERIFY_CSP : VERIFY_AGGREGATOR);
 }

@@ -21,6 +21,7 @@
 #include "roles/own_cert.h"
 #include "roles/own_task.h"
 #include "roles/task_queue.h"
+#include "store/journal/journal.h"
 #include "store/text_ledger.h"
 #include "trust/trust.h"
 
@@ -59,11 +60,19 @@ static bool passed(doctor *d, sefl_status st, const char *key, const char *remed
 
 /* ---- files ------------------------------------------------------------------------------ */
 
+/* True if the ledger is in a store that processes share: the first of them brings it along. */
+static bool has_shared_ledger(const doctor *d)
+{
+    return value_of(d, "store") != NULL;
+}
+
 static void check_file(doctor *d, const setting_def *def)
 {
     const char *key = def->key, *path = value_of(d, key);
     struct stat sb;
-    if (stat(path, &sb) != 0)
+    if (has_shared_ledger(d) && strcmp(key, "ledger") == 0 && !file_exists(path))
+        doctor_ok(d, key, "%s: not here yet; the process copies the ledger of the store", path);
+    else if (stat(path, &sb) != 0)
         doctor_add(d, DOCTOR_FAIL, key, "put the file there, or change the setting", "%s: %s", path,
                    strerror(errno));
     else if (access(path, R_OK) != 0)
@@ -180,6 +189,15 @@ static void check_trainer(doctor *d, const char *command)
     buf_clear(&search);
 }
 
+/* Connects to the database that processes share. */
+static void check_store(doctor *d)
+{
+    const char *url = value_of(d, "store");
+    if (url && passed(d, journal_reach_store(url), "store",
+                      "start the server, or correct the URL (docs/OPERATING.md)"))
+        doctor_ok(d, "store", "the server answers, and keeps what it acknowledges");
+}
+
 /* Checks that a client's ledger belongs to its text. */
 static void check_ledger(doctor *d)
 {
@@ -195,6 +213,8 @@ static void check_population(doctor *d, const task *t)
 {
     ledger *book = NULL;
     const char *path = value_of(d, "ledger"), *remedy = "name the ledger of this population";
+    if (has_shared_ledger(d) && !file_exists(path))
+        return;
     if (passed(d, ledger_open_read(&book, path), "ledger", remedy) &&
         strcmp(ledger_population(book), t->population) != 0)
         doctor_add(d, DOCTOR_FAIL, "ledger", remedy,
@@ -497,6 +517,7 @@ void doctor_config(doctor *d, const char *path)
 {
     if (!doctor_settings(d, path))
         return;
+    check_store(d);
     if (value_of(d, "memory_lock"))
         check_memory(d, value_of(d, "memory_lock"));
     if (value_of(d, "listen"))

@@ -78,6 +78,7 @@ static sefl_status add(party_list *l, const char *folder, party_role role, const
     SEFL_PASS(file_path(path, "%s/%s.yml", folder, roles[role]));
     if (!file_exists(path))
         return SEFL_OK;
+    SEFL_PASS(file_need_plain(path));
     SEFL_PASS(sefl_room(&l->at, &l->room, l->n + 1, sizeof *l->at));
     SEFL_PASS(party_read(&l->at[l->n], path));
     if (name)

@@ -15,6 +15,7 @@
  * What a record proves. CSP sends two kinds of messages: `own` depends on its seed alone; the
  * tables also depend on AS's messages, which depend on AS's seed and on `own`. So, given the two
  * seeds and the signature, a difference means:
+ *     the seed differs from the commitment    nothing: CSP or AS may have changed it
  *     own differs                    CSP did not follow its seed
  *     received differs               AS presents a seed that it did not use; nothing is proven
  *     the tables differ              CSP garbled something else
@@ -58,7 +59,7 @@ typedef struct audit_record {
 } audit_record;
 
 typedef enum audit_verdict {
-    AUDIT_SHOWS_NOTHING = 0, /* the parts do not belong to one session, or AS's seed is wrong */
+    AUDIT_SHOWS_NOTHING = 0, /* the parts do not belong to one session, or a seed is wrong */
     AUDIT_HONEST = 1,        /* CSP garbled the right circuit */
     AUDIT_CHEATED = 2,       /* CSP signed a session that does not follow from its seed */
 } audit_verdict;

@@ -585,6 +585,7 @@ static sefl_status evaluator_audit(shares_result *out, audit_record *r, channel 
     out->outcome = SHARES_FAILED; /* from here on not CSP's fault, unless the replay shows it */
     SEFL_PASS(shares_replay(&found, r));
     out->record = *r;
+    out->found = found;
     out->outcome = found.verdict == AUDIT_HONEST ? SHARES_AUDITED : SHARES_CAUGHT;
     SEFL_NEED(found.verdict == AUDIT_HONEST, SEFL_ECRYPTO, "audit: %s", found.why);
     return SEFL_OK;
@@ -691,7 +692,7 @@ sefl_status shares_replay(audit_finding *out, const audit_record *r)
     if (st == SEFL_EAUTH)
         return SEFL_OK;
     SEFL_PASS(st);
-    out->why = "CSP's seed does not match its commitment";
+    out->why = "the seed is not the one that CSP committed to";
     audit_commit(commitment, id, r->csp_seed);
     if (differ(commitment, r->commitment))
         return SEFL_OK;

@@ -28,7 +28,9 @@
  *     SHARES_AUDITED      CSP was honest; x is all zero on both sides; save r.record, start again
  *     SHARES_UNANSWERED   failure: CSP did not reveal its seed. Count it durably; the second ends
  *                         the task
- *     SHARES_CAUGHT       failure: CSP garbled something else. Save r.record; the task ends
+ *     SHARES_CAUGHT       failure: CSP garbled something else, or revealed another seed than it
+ *                         committed to. Save r.record; the task ends. The record convinces others
+ *                         only if r.found is AUDIT_CHEATED: AS could have put in a wrong seed
  *     SHARES_FAILED       any other failure
  *
  * For each chunk of 512 values AS sends the OT corrections of its 34 coins per value. CSP sends a
@@ -80,6 +82,7 @@ typedef struct shares_result {
     uint8_t id[SHARES_ID];
     shares_outcome outcome;
     audit_record record; /* AS, after SHARES_AUDITED and SHARES_CAUGHT; otherwise all zero */
+    audit_finding found; /* AS, with the record: what it shows to others */
 } shares_result;
 
 /* Run one side of a session. x gets `count` numbers below 2^K, all zero unless the outcome is

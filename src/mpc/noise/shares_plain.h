@@ -2,7 +2,7 @@
  * protocol. Simulations, which know both servers' coins, use it; tests use it as an oracle.
  *
  *     SEFL_TRY(shares_plain(x, &p, pool, as_rng, csp_rng));          // x^A + x^C of a session
- *     SEFL_TRY(shares_fill_plain(x, 2, 0, n, pool, as_rng, csp_rng));   // as shares_fill_pair would
+ *     SEFL_TRY(shares_fill_plain(x, 2, 0, n, pool, as_rng, csp_rng));   // as shares_fill_pair
  *
  * The generators advance exactly as in a session without keys, so sessions can follow each other.
  * Secret: x.   Threads: works on the pool (NULL: this thread); x does not depend on its size.

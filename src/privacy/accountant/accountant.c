@@ -216,9 +216,13 @@ sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon, const dp_qu
     double floor_z = dp_law_of(ev->noise)->z_search_min;
 
     for (;; lo = hi, hi *= 2) { /* until hi is enough noise */
+        SEFL_NEED(hi <= 1e6 || !c.claimed, SEFL_EBUDGET,
+                  "no noise multiplier up to 1e6 keeps epsilon %g at delta %g: the least that the "
+                  "accountant can show is %.3g; use a larger epsilon or delta, or fewer rounds",
+                  epsilon, q->delta, c.epsilon);
         SEFL_NEED(hi <= 1e6, SEFL_EBUDGET,
                   "no noise multiplier up to 1e6 keeps epsilon %g at delta %g (%s)", epsilon,
-                  q->delta, c.why_not ? c.why_not : "too many releases");
+                  q->delta, c.why_not);
         probe.z = hi;
         SEFL_PASS(dp_epsilon(&c, &probe, 1, q));
         if (c.epsilon <= epsilon)

@@ -50,9 +50,9 @@ typedef struct dp_plain_grid {
 /* The share of C that the slot has. */
 #define DP_WEIGHT_SLOT_SHARE 0.1
 
-/* The norm bit, for a clip that is found privately: the slot carries +0.1 C if the norm of scale * v
- * is at most sqrt(1 - 0.1^2) C, the largest norm that is not clipped, otherwise -0.1 C. Vector and
- * bit together have norm C at most, so the sensitivity, the grid and S2 do not change. */
+/* The norm bit, for a clip that is found privately: the slot carries +0.1 C if the norm of scale *
+ * v is at most sqrt(1 - 0.1^2) C, the largest norm that is not clipped, otherwise -0.1 C. Vector
+ * and bit together have norm C at most, so the sensitivity, the grid and S2 do not change. */
 
 /* Computes the L2 norm in double: sums blocks of 1,024 squares in order, then the block sums. The
  * relative error is below 1e-12 for 2^32 coordinates. SEFL_EINVAL if a coordinate is not finite. */

@@ -1,8 +1,8 @@
 /* Mode own: each server adds the exact discrete Gaussian of the task's grid with its own coins.
  *
- * With a filter a server draws its fresh noise W_r on a finer grid, DP_FILTER_OWN_BITS bits below the
- * coarse step, adds H = (-sum of gamma_j W_(r-j) + 2^11) >> 12 on that grid, rounds the sum to the
- * nearest fine step and keeps W_r. Each server decides by itself which rounds it still has. */
+ * With a filter a server draws its fresh noise W_r on a finer grid, DP_FILTER_OWN_BITS bits below
+ * the coarse step, adds H = (-sum of gamma_j W_(r-j) + 2^11) >> 12 on that grid, rounds the sum to
+ * the nearest fine step and keeps W_r. Each server decides by itself which rounds it still has. */
 #include "protocol/modes/own.h"
 #include "base/ct.h"
 #include "crypto/prg/prg.h"

@@ -16,11 +16,12 @@
  *
  * AS identifies a client only by the fingerprint of its certificate's key, never by the upload.
  * Bodies are stored in round-N/bodies/CLIENT/HASH (bodies-ME if several processes share the round's
- * folder: a client that continues there moves its part to the new process), so no client can resume another's part or get
- * the receipt for another's body. AS refuses a body that another client has sent in this round, or
- * that any client sent in an earlier round (honest bodies are never equal: their coins differ). A
- * client has one part per round: another body, or the same one on a new connection, ends the
- * previous upload. parts.h limits the number of parts from a CA whose members are not listed.
+ * folder: a client that continues there moves its part to the new process), so no client can
+ * resume another's part or get the receipt for another's body. AS refuses a body that another
+ * client has sent in this round, or that any client sent in an earlier round (honest bodies are
+ * never equal: their coins differ). A client has one part per round: another body, or the same one
+ * on a new connection, ends the previous upload. parts.h limits the number of parts from a CA
+ * whose members are not listed.
  *
  * Threads: any number of uploads at once, each with one owner.   Secrets: none (ciphertexts).
  * Memory: a head and 8 units per upload of any size, and a room (body_pool.h) if one is free. */

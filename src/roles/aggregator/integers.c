@@ -116,7 +116,7 @@ sefl_status integers_read(const char *path, const task *t, uint64_t round, uint3
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    SEFL_TRY(file_read(&b, path, HEADER + 8 * t->values + SHA256_BYTES));
+    SEFL_TRY(file_read_plain(&b, path, HEADER + 8 * t->values + SHA256_BYTES));
     SEFL_TRY(
         sefl_at(integers_read_over(buf_span(&b), t->id, round, clients, w, t->values), "%s", path));
 done:

@@ -164,7 +164,7 @@ const char *lanes_ended(lanes *l)
     return why;
 }
 
-#define CAUGHT_TEXT     "an audit shows that CSP garbled a wrong circuit"
+#define CAUGHT_TEXT     "CSP failed an audit; 'sefl audit' says what the record proves to others"
 #define UNANSWERED_TEXT "CSP did not answer two audits"
 
 /* Writes the entry of an audit. Its record is a file already: `sefl verify` looks for it. */
@@ -197,6 +197,9 @@ static sefl_status judge(lanes *l, const shares_result *r)
         log_info(l->c.log, "noise session audited: CSP followed the protocol",
                  lf_hash("id", r->id));
     } else if (r->outcome == SHARES_CAUGHT) {
+        log_error(l->c.log, "CSP failed an audit", lf_hash("id", r->id),
+                  lf_str("why", r->found.why),
+                  lf_bool("proof_for_others", r->found.verdict == AUDIT_CHEATED));
         end_task(l, CAUGHT_TEXT);
         if (l->c.journal)
             SEFL_PASS(journal_fact_put(l->c.journal, 0, "caught", span_of(r->id, SHARES_ID)));

@@ -38,8 +38,8 @@
  * ends with an error (lanes_ended).
  *
  * Audits (noise/audit.h). AS audits one in `audit` sessions. An audit that reveals a wrong circuit
- * ends the task at AS permanently (fact 0 "caught"); so does the second audit that CSP does not
- * answer (fact 0 "unanswered"). Audit records are files in the folder `records`.
+ * or a wrong seed ends the task at AS permanently (fact 0 "caught"); so does the second audit that
+ * CSP does not answer (fact 0 "unanswered"). Audit records are files in the folder `records`.
  *
  * Memory: the pool takes 4 bytes per value (5 if the ring has more than 20 bits) for at most two
  * rounds and one session per lane; a running session takes 8 bytes per value and about 6 MB.

@@ -29,9 +29,8 @@ const setting_def aggregator_schema[] = {
     { "state", SETTING_PATH, NULL, TO(state), .example = "state", .arg = "FOLDER", .created = true,
       .help = "folder for the journal and the uploads" },
     { "store", SETTING_TEXT, "", TO(store), .arg = "URL",
-      .help =
-          "postgresql://USER@HOST/DATABASE: several aggregators share this database and are one "
-          "server (docs/SCALING.md); if empty, the journal is in `state`" },
+      .help = "database, postgresql://USER@HOST/DATABASE: several aggregators share it and are one "
+              "server (docs/OPERATING.md, section 4); if empty, the journal is in `state`" },
     { "shared", SETTING_PATH, "", TO(shared), .arg = "FOLDER", .created = true,
       .help = "with `store`: folder for uploads that every aggregator sees; set `models`, `ledger` "
               "and `ca` to places that every aggregator sees, too" },

@@ -1,6 +1,6 @@
 /* Design.
- *  1. Three threads: the owner of share_run follows, or leads inside as_rounds_run; the keeper renews
- *     the lease and counts uploads while this process leads; the worker makes parts.
+ *  1. Three threads: the owner of share_run follows, or leads inside as_rounds_run; the keeper
+ *     renews the lease and counts uploads while this process leads; the worker makes parts.
  *  2. Order of locks: the driver's, then `lock`, then those of collect and the journals. No query
  *     runs under the driver's lock, except those of as_rounds_follow.
  *  3. `leads` is false whenever as_rounds_follow runs. After a lost lease the guard of the leader's
@@ -104,6 +104,7 @@ static sefl_status know(void *ctx, const round_entry *m, agg_upload *u, journal_
     SEFL_PASS(shared_know(s->c.own, u->round, m->client, m->body, &k));
     u->have = k.have;
     u->rounds_taken = k.rounds;
+    u->last_taken = k.last;
     *copied = k.copied;
     *had = (journal_update){ .round = u->round, .bytes = k.bytes };
     memcpy(had->client, m->client, 32);

@@ -8,8 +8,8 @@
  * One process leads: it runs the driver of the rounds (sum/as_rounds.h) and owns the link to CSP.
  *
  * What the processes have in common
- *     deployed to each one   sign.key, the TLS key and certificate, task, init, vocab, valid: one AS
- *                            has one identity, so every process has the same files
+ *     deployed to each one   sign.key, the TLS key and certificate, task, init, vocab, valid: one
+ *                            AS has one identity, so every process has the same files
  *     the database           rounds, records of the task, the encrypted secrets of a round (mask,
  *                            shares, integers), uploads, vouchers, the ledger, the leader's lease,
  *                            and the tables of store/journal/shared.h
@@ -21,12 +21,12 @@
  *                            the running sum; the pool of noise shares, which dies with its process
  *
  * Who writes what
- *   - Only the leader writes records of the task and the ledger. Each of its transactions checks the
- *     fencing number of its lease: once another process leads, every write of the former leader
+ *   - Only the leader writes records of the task and the ledger. Each of its transactions checks
+ *     the fencing number of its lease: once another process leads, every write of the former leader
  *     fails, and it follows. (journal_guard; secrets and the ledger are rows, so it covers them.) A
  *     model file is written again with the same bytes by a successor, so two writers do no harm.
- *   - Every process writes upload rows for bodies in its own folder. The row, its slot and its place
- *     are one statement that also requires that the round's row says "collecting".
+ *   - Every process writes upload rows for bodies in its own folder. The row, its slot and its
+ *     place are one statement that also requires that the round's row says "collecting".
  *   - Every process may make a partial sum; the first one stored stays.
  *
  * One round
@@ -49,19 +49,23 @@
  *   - between the body and its row: the client has no receipt and sends the body again. The first
  *     body is deleted with the round.
  *   - between the row and the receipt: the other process finds the row and signs the same receipt.
- *   - while it makes a part: its lease expires after `lease` seconds, another process makes it.
+ *   - while it makes a part: its lease expires after `lease` seconds, another process makes it. If
+ *     no process can, because a body is missing or damaged, the leader skips the round after half a
+ *     minute.
  *   - as leader, at any step: after `lease` seconds another process becomes leader and does what a
- *     restarted single aggregator does: it continues from the records. A reveal in progress gets the
- *     next attempt, a new mask and new noise shares; after CSP's mark CSP sends the same bytes, and
- *     the stored mask and shares finish them.
+ *     restarted single aggregator does: it continues from the records. A reveal in progress gets
+ *     the next attempt, a new mask and new noise shares; after CSP's mark CSP sends the same
+ *     bytes, and the stored mask and shares finish them.
  *   - A former leader that wakes up cannot write. It can still send what it had ready: CSP takes
  *     messages only from the newest connection, and reveals each round once.
  *   - The database: uploads get 503 and clients repeat them; the leader steps down and takes the
- *     lease again when the database is back. If the outcome of an insertion is unknown, the client
- *     repeats the upload, and the process reads its rows before it makes its part.
+ *     lease again when the database is back. No round is skipped for that. If the outcome of an
+ *     insertion is unknown, the client repeats the upload, and the process reads its rows before
+ *     it makes its part.
  *
- * The shared folder must not lose a synced file, and a file must be visible to all processes once it
- * is synced: NFS 4 does that, exported with `sync` and mounted with lookupcache=positive.
+ * The shared folder must not lose a synced file, and a file must be visible to all processes once
+ * it is synced: NFS 4, exported with `sync` and mounted with lookupcache=positive, should do that
+ * (not tested).
  * Threads: share_run has one owner; the module has two threads of its own.   Secrets: none. */
 #ifndef ROLES_AGGREGATOR_SHARE_H
 #define ROLES_AGGREGATOR_SHARE_H

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AGAIN_MAX = 3 };
+enum { AGAIN_MAX = 3, FAILURES_MAX = 60 };
 
-/* ---- where uploads are ------------------------------------------------------------------------ */
+/* ---- where uploads are ----------------------------------------------------------------------- */
 
 /* Loads the frozen set, sorted by client. */
 static sefl_status load_set(share *s, uint64_t round)
@@ -157,13 +157,19 @@ static sefl_status make_part(share *s)
     st = running ? collect_partial(s->r->collect, s->part.round, bytes, &going) : SEFL_ESTATE;
     if (st != SEFL_OK && st != SEFL_ECANCELLED) /* also if the running sum was used before */
         st = sum_again(s, &rows, bytes, &going), running = false;
+    if (st != SEFL_OK && st != SEFL_ECANCELLED && st != SEFL_ENOMEM) {
+        char why[200];
+        snprintf(why, sizeof why, "%s", sefl_last_error());
+        (void)!shared_part_failed(s->c.own, &s->part, s->me);
+        st = sefl_fail(st, "%s", why);
+    }
     SEFL_TRY(st);
     SEFL_TRY(part_path(s, &path, &s->part, s->me));
     SEFL_TRY(file_write_atomic((const char *)path.p, span_of(bytes, n), 0600));
     sha256_of(hash, span_of(bytes, n));
     SEFL_TRY(shared_part_done(s->c.own, &s->part, s->me, hash));
     log_info(share_log(s), "partial sum", lf_u64("round", s->part.round), lf_u64("uploads", rows.n),
-             lf_u64("of", s->part.holder), lf_bool("from_files", !running),
+             lf_u64("holder", s->part.holder), lf_bool("from_files", !running),
              lf_u64("ms", share_mono_ms(s) - began));
 done:
     share_arrivals_clear(&rows);
@@ -234,6 +240,7 @@ static sefl_status up_restore(void *ctx, uint64_t round, uint32_t *clients)
 static sefl_status up_freeze(void *ctx, uint64_t round)
 {
     const rounds *r = ctx;
+    share_arrivals_clear(&r->share->set); /* whatever was loaded before */
     return shared_freeze(r->c.journal, round, r->share->c.lease_ms);
 }
 
@@ -296,6 +303,7 @@ static sefl_status reader_path(void *ctx, sefl_buf *out, uint64_t round, const r
 typedef struct part_list {
     shared_part *at;
     size_t n, room, undone;
+    bool lost;
 } part_list;
 
 static sefl_status add_part(void *ctx, const shared_part *p)
@@ -304,10 +312,12 @@ static sefl_status add_part(void *ctx, const shared_part *p)
     SEFL_PASS(sefl_room(&l->at, &l->room, l->n + 1, sizeof *l->at));
     l->at[l->n++] = *p;
     l->undone += p->maker == 0;
+    l->lost = l->lost || (p->maker == 0 && p->failures >= FAILURES_MAX);
     return SEFL_OK;
 }
 
-/* Waits until every part is done. */
+/* Waits until every part is done. A part that no process can make, for half a minute, is lost: its
+ * bodies are gone or damaged. */
 static sefl_status wait_for_parts(share *s, uint64_t round, part_list *l)
 {
     for (;;) {
@@ -315,6 +325,8 @@ static sefl_status wait_for_parts(share *s, uint64_t round, part_list *l)
         SEFL_PASS(shared_parts(s->c.own, round, add_part, l));
         if (l->undone == 0)
             return SEFL_OK;
+        SEFL_NEED(!l->lost, SEFL_ECRYPTO, "no process can read all uploads of round %" PRIu64,
+                  round);
         SEFL_NEED(!as_rounds_stopping(s->r->driver), SEFL_ECANCELLED, "stopped on request");
         share_pause_ms(s, POLL_MS / 4);
     }
@@ -377,7 +389,10 @@ static sefl_status subtract_refused(share *s, uint64_t round, ahe_sum *sum)
         SEFL_TRY(make_collect(s, &s->reader, reader_path));
     for (uint32_t i = 0; i < v.refused_n; i++) {
         SEFL_CHECK(v.refused[i].index < s->set.n, SEFL_EPROTO, "store: a verdict on no upload");
-        SEFL_TRY(collect_subtract(s->reader, sum, round, &s->set.at[v.refused[i].index].m));
+        st = collect_subtract(s->reader, sum, round, &s->set.at[v.refused[i].index].m);
+        if (st == SEFL_EIO || st == SEFL_ENOTFOUND) /* a file, not the store */
+            st = sefl_fail(SEFL_ECRYPTO, "%s", sefl_last_error());
+        SEFL_TRY(st);
     }
 done:
     as_verdict_clear(&v);
@@ -406,7 +421,7 @@ static sefl_status up_sum(void *ctx, uint64_t round, ahe_sum **out)
     SEFL_TRY(shared_freeze(r->c.journal, round, s->c.lease_ms)); /* another leader's round */
     SEFL_TRY(load_set(s, round));
     for (int i = 0; again; i++) {
-        SEFL_CHECK(i < AGAIN_MAX, SEFL_EIO, "the partial sums of round %" PRIu64 " get lost",
+        SEFL_CHECK(i < AGAIN_MAX, SEFL_ECRYPTO, "the partial sums of round %" PRIu64 " get lost",
                    round);
         share_drop_sum(s);
         SEFL_TRY(ahe_sum_new(&s->sum, &t->ahe, t->pub));

@@ -257,7 +257,7 @@ sefl_status step_read(step_state *s, const char *path, const task *t, uint64_t r
     *s = (step_state){ 0 };
     SEFL_TRY(step_new(&tmp, t));
     want = HEADER + 8 * vectors(tmp.kind) * tmp.n + SHA256_BYTES;
-    SEFL_TRY(file_read(&b, path, want));
+    SEFL_TRY(file_read_plain(&b, path, want));
     SEFL_CHECK(b.n == want, SEFL_EPROTO, "%s: %zu bytes, not %zu", path, b.n, want);
     sha256_of(hash, span_of(b.p, b.n - SHA256_BYTES));
     SEFL_CHECK(memcmp(hash, b.p + b.n - SHA256_BYTES, SHA256_BYTES) == 0, SEFL_EPROTO,

@@ -114,7 +114,7 @@ static sefl_status add_task(verify *v, const char *path, verify_role role, bool 
     sefl_buf b = { 0 };
     envelope env;
     *out = NULL;
-    SEFL_TRY(file_read(&b, path, TASK_FILE_MAX));
+    SEFL_TRY(file_read_plain(&b, path, TASK_FILE_MAX));
     SEFL_TRY(sefl_room(&v->tasks, &v->room_tasks, v->n_tasks + 1, sizeof *v->tasks));
     verify_task *t = &v->tasks[v->n_tasks];
     *t = (verify_task){ .role = role };
@@ -277,7 +277,7 @@ sefl_status verify_receipts(verify *v, const char *path, const char *pub)
     if (!file_exists(path))
         return SEFL_OK; /* it has taken part in no round */
     SEFL_TRY(sign_pub_read(key, pub));
-    SEFL_TRY(file_read(&b, path, RECEIPTS_MAX));
+    SEFL_TRY(file_read_plain(&b, path, RECEIPTS_MAX));
     SEFL_TRY(
         sefl_room(&v->receipt_files, &v->room_files, v->n_files + 1, sizeof *v->receipt_files));
     SEFL_TRY(sefl_strdup(&v->receipt_files[v->n_files], path));
@@ -291,8 +291,8 @@ done:
 }
 
 /* With AS's log: every receipt of a task that AS serves must be in it, unless the log does not show
- * yet that the receipt's round closed: AS writes the uploads of a round at the latest when it closes
- * the round, so the log of a running AS may be older than a receipt. */
+ * yet that the receipt's round closed: AS writes the uploads of a round at the latest when it
+ * closes the round, so the log of a running AS may be older than a receipt. */
 static void find_receipts(verify *v)
 {
     const verify_log *l = &v->logs[VERIFY_AGGREGATOR];

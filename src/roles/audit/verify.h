@@ -19,14 +19,14 @@
  *                   follows from the one before and the integers by AS's own step (step.h); the
  *                   latest two, which AS never deletes, are there. A client's models have the hash
  *                   in AS's log
- *     audits/       each record of an audit has the hash in AS's log, CSP signed it, and a replay of
- *                   its session (shares_replay) has the outcome in the log
+ *     audits/       each record of an audit has the hash in AS's log, CSP signed it, and a replay
+ *                   of its session (shares_replay) has the outcome in the log
  *     receipts      AS's signature; AS's log has the upload
  * and, with both servers' files, that their logs have the same headers, charges, sets and reveals.
  *
  * A failed check is a finding with the exact line or file, not a failure of the call. Memory: some
- * hundred bytes per round, 64 per client of one round, 136 per receipt, 80 per audit, and two models
- * (20 MB while it replays an audit, which takes as long as the session did). The servers
+ * hundred bytes per round, 64 per client of one round, 136 per receipt, 80 per audit, and two
+ * models (20 MB while it replays an audit, which takes as long as the session did). The servers
  * may be running: it reads the log first, and files that are newer than the log count as
  * unfinished. Threads: one owner.   Secrets: none. */
 #ifndef ROLES_AUDIT_VERIFY_H

@@ -65,7 +65,7 @@ static sefl_status replay_one(replay *p, const char *name)
     sefl_buf b = { 0 };
     audit_record r;
     audit_finding found = { 0 };
-    SEFL_TRY(file_read(&b, p->path, 1 << 20));
+    SEFL_TRY(file_read_plain(&b, p->path, 1 << 20));
     if (audit_record_read(&r, buf_span(&b)) != SEFL_OK) {
         memset(&r, 0, sizeof r);
         if (is_listed(p, name, buf_span(&b), &r))
@@ -105,7 +105,8 @@ static void entries(replay *p)
                        e->line);
         if (!e->is_unanswered && !e->is_honest)
             verify_say(p->v, VERIFY_WRONG, p->l->path,
-                       "line %" PRIu64 ": AS caught CSP in session %s", e->line, hex);
+                       "line %" PRIu64 ": AS says that CSP failed the audit of session %s", e->line,
+                       hex);
     }
 }
 

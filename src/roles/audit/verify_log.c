@@ -515,7 +515,7 @@ static sefl_status read_head(verify *v, const verify_log *l, sefl_buf *bytes, ui
 {
     audit_entry e = { 0 };
     *n = 0;
-    sefl_status st = file_read(bytes, l->head, AUDIT_LINE_MAX);
+    sefl_status st = file_read_plain(bytes, l->head, AUDIT_LINE_MAX);
     if (st == SEFL_ENOTFOUND) { /* sum_up */
         buf_reset(bytes);
         return SEFL_OK;

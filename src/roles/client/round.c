@@ -21,13 +21,16 @@ static sefl_status tell(client *c, participant_event_kind kind)
  * clients than there are. */
 static sefl_status leave_round(client *c, log_level level, const char *why)
 {
-    LOG_AT(c->o.log, level, "round continues without this client",
-           lf_u64("round", client_store_mark(c->store)->round), lf_str("why", why),
-           client_privacy(c));
+    const uint64_t round = client_store_mark(c->store)->round;
+    LOG_AT(c->o.log, level, "round continues without this client", lf_u64("round", round),
+           lf_str("why", why), client_privacy(c));
     client_end_round(c, NULL, why);
     SEFL_PASS(client_store_drop(c->store));
     c->rounds_seen++;
-    return tell(c, PARTICIPANT_REFUSED);
+    return participant_on(c->m,
+                          &(participant_event){ .kind = PARTICIPANT_REFUSED,
+                                                .charged = ledger_has(c->book, c->t.id, round) },
+                          client_now(c));
 }
 
 /* Logs a failure that may be temporary, with the current message, and backs off. */

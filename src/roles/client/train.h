@@ -9,8 +9,8 @@
  * line. record_draw.h says which of them a round uses. No record counts twice in a round.
  *
  * The content of one record must not affect how the client processes the others, or the privacy
- * bound for a record would not hold. The candidates of a round, and their dropout masks, depend only
- * on the round, the number of records and their positions; which of the candidates are drawn
+ * bound for a record would not hold. The candidates of a round, and their dropout masks, depend
+ * only on the round, the number of records and their positions; which of the candidates are drawn
  * depends only on secret coins. The client quantises each record with fresh coins, even one without
  * a usable gradient, which adds zeros. No record can stop the client.
  *

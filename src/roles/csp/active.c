@@ -1,9 +1,10 @@
-/* With the setting `store`, several CSP processes may share one database, and one of them is active:
- * the holder of the lease "csp". The others wait, and do not even listen, so that a load balancer or
- * AS finds only the active one. Every write of the active process checks its fencing number in its
- * own transaction (journal_guard): the charge, the mark "revealed", the key of a round. So a process
- * that was stopped, or cut off from the database, can neither charge nor reveal after another one
- * took over. The thread here renews the lease; losing it ends the process. */
+/* With the setting `store`, several CSP processes may share one database, and one of them is
+ * active: the holder of the lease "csp". The others wait, and do not even listen, so that a load
+ * balancer or AS finds only the active one. Every write of the active process checks its fencing
+ * number in its own transaction (journal_guard): the charge, the mark "revealed", the key of a
+ * round. So a process that was stopped, or cut off from the database, can neither charge nor
+ * reveal after another one took over. The thread here renews the lease; losing it ends the
+ * process. */
 #include "roles/csp/inside.h"
 
 #include "base/clock.h"

@@ -8,9 +8,9 @@
  * db_sqlite opens a file with WAL, synchronous=FULL and foreign keys. db_pg (store/pg/pg.h, in
  * builds with -DSEFL_PG=ON) opens postgresql://..., which several processes may share. Both accept
  * the same SQL: `?` (or ?1, ?2, ...) is a value, INSERT ... ON CONFLICT replaces a row, and a
- * SELECT may end with FOR UPDATE or FOR SHARE, which locks its rows until the end of the
- * transaction. (SQLite has one writer: its transactions lock the whole database, and the driver
- * drops these words.)
+ * SELECT may end with FOR [NO KEY] UPDATE or FOR [KEY] SHARE, which locks its rows until the end of
+ * the transaction (NO KEY UPDATE and KEY SHARE do not exclude each other). (SQLite has one writer:
+ * its transactions lock the whole database, and the driver drops these words.)
  *
  * steps[i] is the SQL that migrates version i to i + 1; db_open applies each step and its version
  * number in one transaction. It refuses, with the reason, a later version, another role's database,
@@ -20,8 +20,8 @@
  * stay intact, and a later transaction may succeed. With a server, SEFL_EIO also means that the
  * connection was lost; the next call connects again. A lost transaction is rolled back. If the
  * connection breaks during a commit, the message says that the transaction was rolled back, or that
- * its outcome is unknown. Nothing may then be assumed: the caller reads what is there before it goes
- * on. SEFL_ETIMEOUT: a lock or a statement took too long,
+ * its outcome is unknown. Nothing may then be assumed: the caller reads what is there before it
+ * goes on. SEFL_ETIMEOUT: a lock or a statement took too long,
  * nothing was changed.
  * Threads: one owner; callers lock.   Secrets: none in plaintext. */
 #ifndef STORE_DB_DB_H

@@ -84,12 +84,13 @@ static int bind(sqlite3_stmt *s, int at, const db_value *v)
     }
 }
 
-/* The text without FOR UPDATE or FOR SHARE at its end, which SQLite does not know. */
+/* The text without a lock at its end, which SQLite does not know. */
 static size_t length_of(const char *sql)
 {
-    static const char *const ends[] = { " FOR UPDATE", " FOR SHARE" };
+    static const char *const ends[] = { " FOR UPDATE", " FOR NO KEY UPDATE", " FOR SHARE",
+                                        " FOR KEY SHARE" };
     size_t n = strlen(sql);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         size_t m = strlen(ends[i]);
         if (n > m && strcmp(sql + n - m, ends[i]) == 0)
             return n - m;

@@ -6,8 +6,8 @@
  *     SEFL_TRY(csp_disk_open(&d, j, a, &coins));
  *     csp_store store = csp_disk_store(&d);
  *
- * The store encrypts OUTPUT under the journal's round file key, HISTORY (correlated noise) under a key
- * of its own, which outlives the round, and keeps KEY in a file of its own;
+ * The store encrypts OUTPUT under the journal's round file key, HISTORY (correlated noise) under a
+ * key of its own, which outlives the round, and keeps KEY in a file of its own;
  * every other record is a fact. csp_disk_open wipes secrets that a crash left behind.
  *
  * A sealed round has 32 more secret bytes, task-T/round-N.kem. CSP derives the round key from them

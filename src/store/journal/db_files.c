@@ -1,9 +1,9 @@
 /* Design. A shared store keeps the files of a round in two tables:
  *     file(task, round, name, piece, bytes)     pieces of 1 MiB, numbered from 0
- *     round_key(task, round, kind, bytes)       KIND_FILES: 32 random bytes, from which and from the
- *                                               root the round file key is derived; KIND_KEM: CSP's;
- *                                               KIND_PAST: like KIND_FILES, for the secret that
- *                                               outlives the round (name PAST)
+ *     round_key(task, round, kind, bytes)       KIND_FILES: 32 random bytes, from which and from
+ *                                               the root the round file key is derived; KIND_KEM:
+ *                                               CSP's; KIND_PAST: like KIND_FILES, for the secret
+ *                                               that outlives the round (name PAST)
  * A file is replaced in one transaction. A wipe deletes rows; what the server keeps of them opens
  * nothing without the root. All statements use j->big, under the lock `files`. */
 #include "base/alloc.h"
@@ -129,7 +129,7 @@ static sefl_status take_piece(void *ctx, const db_row *row)
     return wr_raw(p->out, s.p, s.n);
 }
 
-/* Piece by piece: another process that replaced the file in between would be noticed by its seal. */
+/* Piece by piece: another process that replaced the file in between is noticed by its seal. */
 static sefl_status get(journal *j, uint64_t round, round_part part, const char *file, sefl_buf *out)
 {
     sefl_status st = SEFL_OK;

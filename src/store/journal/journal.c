@@ -215,6 +215,11 @@ sefl_status journal_check_store(const char *url)
     return pg_check_url(url);
 }
 
+sefl_status journal_reach_store(const char *url)
+{
+    return pg_reach(url);
+}
+
 static sefl_status open_shared(journal *j, const journal_place *at, const char *role)
 {
     SEFL_NEED(at->root != NULL, SEFL_EINVAL, "a shared store needs its root");
@@ -230,6 +235,11 @@ sefl_status journal_check_store(const char *url)
     return sefl_fail(SEFL_EUNSUPPORTED,
                      "this build has no PostgreSQL: build with -DSEFL_PG=ON, or leave the "
                      "setting out to keep the store in the state folder");
+}
+
+sefl_status journal_reach_store(const char *url)
+{
+    return journal_check_store(url);
 }
 
 static sefl_status open_shared(journal *j, const journal_place *at, const char *role)

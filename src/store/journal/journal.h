@@ -59,6 +59,8 @@ typedef struct journal_place {
 bool journal_is_url(const char *text);
 /* SEFL_EUNSUPPORTED if this build has no PostgreSQL, SEFL_EINVAL if the URL is refused. */
 sefl_status journal_check_store(const char *url) SEFL_MUST_CHECK;
+/* Also connects, once, and checks the server's settings; creates nothing. */
+sefl_status journal_reach_store(const char *url) SEFL_MUST_CHECK;
 
 /* If task is NULL, the journal has no task: use only journal_kem_sweep, journal_past_keep and
  * lasting facts. */

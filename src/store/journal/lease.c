@@ -92,7 +92,8 @@ static sefl_status set_expiry(journal *j, const lease *l, uint64_t ttl_ms)
     pthread_mutex_lock(&j->rows);
     SEFL_CHECK(!j->in_transaction, SEFL_ESTATE, "lease: inside a transaction");
     SEFL_TRY(db_begin_shared(j->d));
-    SEFL_TRY(db_each(j->d, take_held, &h, SELECT_LEASE " FOR UPDATE", db_text(l->name)));
+    /* does not wait for check, which may be in a long transaction of this process; take does */
+    SEFL_TRY(db_each(j->d, take_held, &h, SELECT_LEASE " FOR NO KEY UPDATE", db_text(l->name)));
     SEFL_CHECK(h.found && h.l.fence == l->fence && h.expires_ms > 0, SEFL_ESTATE,
                "the lease \"%s\" was lost: %s has it", l->name, h.found ? h.l.holder : "nobody");
     SEFL_TRY(db_now_ms(j->d, &now));
@@ -120,7 +121,7 @@ sefl_status lease_release(journal *j, const lease *l)
 static sefl_status check(db *d, const lease *l)
 {
     held h = { .found = false };
-    SEFL_PASS(db_each(d, take_held, &h, SELECT_LEASE " FOR SHARE", db_text(l->name)));
+    SEFL_PASS(db_each(d, take_held, &h, SELECT_LEASE " FOR KEY SHARE", db_text(l->name)));
     SEFL_NEED(h.found && h.l.fence == l->fence && h.expires_ms > 0, SEFL_ESTATE,
               "the lease \"%s\" was lost: %s has it", l->name, h.found ? h.l.holder : "nobody");
     return SEFL_OK;

@@ -14,8 +14,9 @@
  * at its lease and a write, so a look proves nothing: lease_check locks the row until the
  * transaction ends, and fails if the number is no longer the process's own. A take waits for that
  * transaction. So whatever a transaction with lease_check commits, it commits before the next
- * holder begins. (Expiry alone does not fail lease_check: until another process takes the lease,
- * nobody else can have acted.)
+ * holder begins. A renewal does not wait: writing a large file must not cost the lease. (Expiry
+ * alone does not fail lease_check: until another process takes the lease, nobody else can have
+ * acted.)
  *
  * The server ends a transaction that stands still (store/pg/pg.h), so a stopped process delays the
  * next holder by seconds. With SQLite leases work too, in the one process that has the folder.

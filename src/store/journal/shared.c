@@ -20,7 +20,8 @@ static const char *const tables[] = {
     " bytes BYTEA NOT NULL, until TIMESTAMPTZ NOT NULL, status BIGINT, answer BYTEA)",
     "CREATE TABLE part(task BIGINT NOT NULL, round BIGINT NOT NULL, holder BIGINT NOT NULL,"
     " uploads BIGINT NOT NULL, owner BIGINT NOT NULL, until TIMESTAMPTZ NOT NULL,"
-    " maker BIGINT NOT NULL DEFAULT 0, hash BYTEA, PRIMARY KEY(task, round, holder))",
+    " maker BIGINT NOT NULL DEFAULT 0, hash BYTEA, failures BIGINT NOT NULL DEFAULT 0, PRIMARY "
+    "KEY(task, round, holder))",
 };
 #define LATER "now() + CAST(? AS BIGINT) * INTERVAL '1 millisecond'"
 
@@ -167,7 +168,8 @@ static sefl_status take_known(void *ctx, const db_row *row)
         k->bytes = db_col_u64(row, 1);
     }
     k->rounds = db_col_u64(row, 2);
-    k->copied = db_col_u64(row, 3) > 0;
+    k->last = db_col_u64(row, 3);
+    k->copied = db_col_u64(row, 4) > 0;
     return SEFL_OK;
 }
 
@@ -177,15 +179,14 @@ sefl_status shared_know(journal *j, uint64_t round, const uint8_t client[32],
     const db_value task = db_u64(j->number), n = db_u64(round), who = bytes32(client);
     *out = (shared_known){ 0 };
     return each(j, take_known, out,
-                "SELECT m.hash, coalesce(m.bytes, 0), "
-                "(SELECT count(*) FROM body b LEFT JOIN round r ON r.task = b.task AND "
-                "r.round = b.round WHERE b.task = ? AND b.client = ? AND "
-                "coalesce(r.skipped, 0) != 1), "
+                "SELECT m.hash, coalesce(m.bytes, 0), t.rounds, t.last, "
                 "(SELECT count(*) FROM body c WHERE c.task = ? AND c.hash = ? AND NOT "
                 "(c.round = ? AND c.client = ?)) "
-                "FROM (SELECT 1) one LEFT JOIN body m ON m.task = ? AND m.round = ? AND "
-                "m.client = ?",
-                task, who, task, bytes32(body), n, who, task, n, who);
+                "FROM (SELECT count(*) AS rounds, coalesce(max(b.round), 0) AS last FROM body b "
+                "LEFT JOIN round r ON r.task = b.task AND r.round = b.round WHERE b.task = ? AND "
+                "b.client = ? AND coalesce(r.skipped, 0) != 1) t "
+                "LEFT JOIN body m ON m.task = ? AND m.round = ? AND m.client = ?",
+                task, bytes32(body), n, who, task, who, task, n, who);
 }
 
 sefl_status shared_count(journal *j, uint64_t round, uint32_t *out)
@@ -260,7 +261,8 @@ static sefl_status walk_part(void *ctx, const db_row *row)
     shared_part p = { .round = w->round,
                       .holder = db_col_u64(row, 0),
                       .uploads = db_col_u64(row, 1),
-                      .maker = db_col_u64(row, 2) };
+                      .maker = db_col_u64(row, 2),
+                      .failures = db_col_u64(row, 4) };
     if (p.maker > 0)
         SEFL_PASS(take_32(row, 3, p.hash));
     return w->part(w->ctx, &p);
@@ -281,7 +283,7 @@ sefl_status shared_part_take(journal *j, uint64_t round, uint64_t me, uint64_t l
                    "UPDATE part SET owner = ?, until = " LATER " WHERE task = ? AND round = ? AND "
                    "holder = (SELECT holder FROM part WHERE task = ? AND round = ? AND maker = 0 "
                    "AND (owner = ? OR until < now()) ORDER BY holder = ? DESC LIMIT 1 FOR UPDATE "
-                   "SKIP LOCKED) AND maker = 0 RETURNING holder, uploads, maker, hash",
+                   "SKIP LOCKED) AND maker = 0 RETURNING holder, uploads, maker, hash, failures",
                    db_u64(me), db_u64(lease_ms), db_u64(j->number), db_u64(round),
                    db_u64(j->number), db_u64(round), db_u64(me), db_u64(me)));
     *found = out->holder > 0;
@@ -310,6 +312,15 @@ sefl_status shared_part_done(journal *j, const shared_part *p, uint64_t me,
                db_u64(me), bytes32(hash), db_u64(j->number), db_u64(p->round), db_u64(p->holder));
 }
 
+sefl_status shared_part_failed(journal *j, const shared_part *p, uint64_t me)
+{
+    return run(
+        j,
+        "UPDATE part SET failures = failures + 1, owner = 0, until = now() WHERE task = ? AND "
+        "round = ? AND holder = ? AND owner = ? AND maker = 0",
+        db_u64(j->number), db_u64(p->round), db_u64(p->holder), db_u64(me));
+}
+
 sefl_status shared_part_again(journal *j, const shared_part *p)
 {
     return run(j,
@@ -320,10 +331,11 @@ sefl_status shared_part_again(journal *j, const shared_part *p)
 
 sefl_status shared_parts(journal *j, uint64_t round, shared_part_fn *fn, void *ctx)
 {
-    return each(j, walk_part, (&(walk){ .part = fn, .ctx = ctx, .round = round }),
-                "SELECT holder, uploads, maker, hash FROM part WHERE task = ? AND round = ? "
-                "ORDER BY holder",
-                db_u64(j->number), db_u64(round));
+    return each(
+        j, walk_part, (&(walk){ .part = fn, .ctx = ctx, .round = round }),
+        "SELECT holder, uploads, maker, hash, failures FROM part WHERE task = ? AND round = ? "
+        "ORDER BY holder",
+        db_u64(j->number), db_u64(round));
 }
 
 sefl_status shared_forget(journal *j, uint64_t round)

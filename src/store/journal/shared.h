@@ -38,8 +38,8 @@ typedef struct shared_rule {
 } shared_rule;
 
 /* Records an update whose body is durable. SEFL_EEXIST: this client has one in this round, or the
- * task has this body; SEFL_ESTATE: the round does not accept uploads; SEFL_ERANGE: it is full. After
- * any other failure the row may be there. */
+ * task has this body; SEFL_ESTATE: the round does not accept uploads; SEFL_ERANGE: it is full.
+ * After any other failure the row may be there. */
 sefl_status shared_put(journal *j, const shared_rule *r, uint64_t me,
                        const journal_update *u) SEFL_MUST_CHECK;
 
@@ -48,7 +48,8 @@ typedef struct shared_known {
     bool have;        /* an update of this client in this round: */
     uint8_t body[32]; /* its body, */
     uint64_t bytes;   /* and its size */
-    uint64_t rounds;  /* as journal_client_rounds */
+    uint64_t rounds;  /* as journal_client_rounds, */
+    uint64_t last;    /* which also gives the latest of them */
     bool copied;      /* the task has this body, from another client or round */
 } shared_known;
 sefl_status shared_know(journal *j, uint64_t round, const uint8_t client[32],
@@ -73,6 +74,7 @@ typedef struct shared_part {
     uint64_t round, holder; /* the sum of the uploads that this process took */
     uint64_t uploads;
     uint64_t maker; /* the process that made it, which names the file; 0: not done */
+    uint64_t failures;
     uint8_t hash[SHA256_BYTES];
 } shared_part;
 
@@ -88,6 +90,8 @@ sefl_status shared_part_renew(journal *j, const shared_part *p, uint64_t me, uin
 /* The file is durable. Does nothing if the part is done already. */
 sefl_status shared_part_done(journal *j, const shared_part *p, uint64_t me,
                              const uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
+/* A body is unreadable here: counts that, and lets any process try next. */
+sefl_status shared_part_failed(journal *j, const shared_part *p, uint64_t me) SEFL_MUST_CHECK;
 /* The file of a done part is unreadable: it has to be made again. */
 sefl_status shared_part_again(journal *j, const shared_part *p) SEFL_MUST_CHECK;
 typedef sefl_status shared_part_fn(void *ctx, const shared_part *p);

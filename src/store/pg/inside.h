@@ -13,8 +13,10 @@ typedef struct pg {
     char *url;
     PGconn *conn;        /* NULL: none */
     char *kept[PG_KEPT]; /* texts of the prepared statements s0, s1, ... of this connection */
+    bool reached;        /* there was a connection: a missing password may come back */
     bool in_transaction;
-    bool lost; /* the transaction's connection broke: every statement fails until rollback */
+    bool lost;   /* the transaction's connection broke: every statement fails until rollback */
+    bool warned; /* the server warned since pg_commit began */
     char xid[24];
 } pg;
 

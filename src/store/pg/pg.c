@@ -350,6 +350,7 @@ static sefl_status pg_commit(db *base)
         pg_rollback(base);
         return sefl_fail(SEFL_EIO, "%s: the transaction's connection was lost", base->place);
     }
+    d->warned = false;
     PGresult *r = PQexec(d->conn, "COMMIT");
     bool ok = PQresultStatus(r) == PGRES_COMMAND_OK;
     snprintf(tag, sizeof tag, "%s", ok ? PQcmdStatus(r) : "");
@@ -361,6 +362,9 @@ static sefl_status pg_commit(db *base)
     /* the answer to COMMIT after a failed statement is ROLLBACK */
     SEFL_NEED(!ok || strcmp(tag, "COMMIT") == 0, SEFL_EIO, "%s: the transaction was rolled back",
               base->place);
+    /* the server gave up the wait for its standby (statement_timeout, or an operator's cancel) */
+    SEFL_NEED(!ok || !d->warned, SEFL_EIO,
+              "%s: the standby did not confirm a commit, and its outcome is unknown", base->place);
     return st;
 }
 
@@ -465,6 +469,18 @@ static sefl_status pg_open(db **out, const char *url, const char *role, const ch
     SEFL_TRY(pg_connect(d, PATIENCE_MS));
     SEFL_TRY(migrate(d, role, steps, nsteps));
     *out = &d->base, d = NULL;
+done:
+    pg_close(d ? &d->base : NULL);
+    return st;
+}
+
+sefl_status pg_reach(const char *url)
+{
+    sefl_status st = SEFL_OK;
+    pg *d = NULL;
+    SEFL_TRY(sefl_new(&d, 1, sizeof *d));
+    SEFL_TRY(pg_take_url(d, url));
+    SEFL_TRY(pg_connect(d, 0));
 done:
     pg_close(d ? &d->base : NULL);
     return st;

@@ -14,14 +14,17 @@
  * It checks all of this at each connection, also after a restart of the server.
  *
  * Values travel in binary, statements are prepared once per connection. The result of a
- * statement is in memory: callers ask for long lists in pages, and for files in pieces. A connection attempt takes at most 5 s, a statement 60 s, waiting for
- * a lock 20 s. The server ends a transaction that does nothing for 5 s: a stopped process does not
- * hold its locks. After a lost connection the next call connects again, for up to 15 s.
+ * statement is in memory: callers ask for long lists in pages, and for files in pieces. A
+ * connection attempt takes at most 5 s, a statement 60 s, waiting for a lock 20 s. The server ends
+ * a transaction that does nothing for 5 s: a stopped process does not hold its locks. After a lost
+ * connection the next call connects again, for up to 15 s.
  *
  * Writers. Every transaction takes one advisory lock of the schema: db_begin exclusively, all
  * others shared. So db_begin keeps the rule of SQLite (one writer), and db_begin_shared scales.
  * Each transaction learns its number at its start. If a COMMIT gets no answer, the driver asks
- * txid_status on a new connection whether it was rolled back; otherwise the outcome is unknown.
+ * txid_status on a new connection whether it was rolled back; otherwise the outcome is unknown. It
+ * is unknown too if the server answers COMMIT with a warning: it stopped waiting for its standby,
+ * and a failover would undo the transaction.
  * Threads: one owner.   Secrets: none in plaintext. */
 #ifndef STORE_PG_PG_H
 #define STORE_PG_PG_H
@@ -34,6 +37,8 @@ extern const db_driver db_pg;
 
 /* Checks a URL as db_open does, without connecting. */
 sefl_status pg_check_url(const char *url) SEFL_MUST_CHECK;
+/* Connects and checks the server as db_open does; creates nothing. */
+sefl_status pg_reach(const char *url) SEFL_MUST_CHECK;
 /* The version of libpq, as text. */
 const char *pg_version(void);
 

@@ -72,7 +72,9 @@ static sefl_status parse(PQconninfoOption **out, const char *url)
     SEFL_NEED(strncmp(url, PG_PREFIX, strlen(PG_PREFIX)) == 0, SEFL_EINVAL,
               "not a URL that begins with " PG_PREFIX);
     *out = PQconninfoParse(url, NULL); /* its message may quote the URL: not shown */
-    SEFL_NEED(*out != NULL, SEFL_EINVAL, "the URL is malformed");
+    SEFL_NEED(*out != NULL, SEFL_EINVAL,
+              "the URL is malformed, or has an option that PostgreSQL does not know: "
+              "postgresql://USER@HOST:PORT/DATABASE?sslmode=verify-full&passfile=FILE");
     sefl_status st = check_options(*out);
     if (st != SEFL_OK)
         PQconninfoFree(*out), *out = NULL;
@@ -142,7 +144,9 @@ static sefl_status check_answers(const pg *d, const PGresult *r)
     SEFL_NEED(strcmp(PQgetvalue(r, 0, 3), "f") == 0, SEFL_ESTATE, "%s is read-only (a standby?)",
               d->base.place);
     SEFL_NEED(*PQgetvalue(r, 0, 4), SEFL_ENOTFOUND,
-              "%s: the schema of the search path does not exist", d->base.place);
+              "%s: the schema of the search path does not exist: create it, or set search_path of "
+              "the role (docs/OPERATING.md, section 14)",
+              d->base.place);
     return SEFL_OK;
 }
 
@@ -161,10 +165,13 @@ static sefl_status check_server(pg *d)
     return st;
 }
 
-/* Ignores notices: libpq prints them on stderr by default. */
+/* Notes warnings, for pg_commit, and ignores other notices: libpq prints them on stderr by
+ * default. */
 static void quiet(void *ctx, const PGresult *r)
 {
-    (void)ctx, (void)r;
+    const char *how = PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
+    if (how && strcmp(how, "WARNING") == 0)
+        ((pg *)ctx)->warned = true;
 }
 
 static sefl_status connect_once(pg *d)
@@ -177,9 +184,13 @@ static sefl_status connect_once(pg *d)
     char why[200];
     d->conn = PQconnectdbParams(keys, values, 1);
     SEFL_NEED(d->conn != NULL, SEFL_ENOMEM, "out of memory for a connection");
+    SEFL_NEED(d->reached || !PQconnectionNeedsPassword(d->conn), SEFL_EAUTH,
+              "%s wants a password, and there is none for this host, port, database and user: put "
+              "it into a passfile (~/.pgpass, or ?passfile=FILE in the URL) of mode 0600",
+              d->base.place);
     SEFL_NEED(PQstatus(d->conn) == CONNECTION_OK, SEFL_EIO, "cannot reach %s: %s", d->base.place,
               pg_reason(PQerrorMessage(d->conn), why));
-    PQsetNoticeReceiver(d->conn, quiet, NULL);
+    PQsetNoticeReceiver(d->conn, quiet, d);
     PQconninfoOption *o = PQconninfo(d->conn);
     SEFL_NEED(o != NULL, SEFL_ENOMEM, "out of memory for a connection");
     const char *real = PQhostaddr(d->conn);
@@ -197,8 +208,10 @@ sefl_status pg_connect(pg *d, unsigned patience_ms)
         return SEFL_OK;
     for (;;) {
         sefl_status st = connect_once(d);
-        if (st == SEFL_OK)
+        if (st == SEFL_OK) {
+            d->reached = true;
             return st;
+        }
         pg_disconnect(d);
         if (st != SEFL_EIO || clock_since(began) * 1000 >= patience_ms)
             return st;

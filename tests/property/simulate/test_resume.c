@@ -37,6 +37,12 @@ static void goes_on(void **state)
         same(&whole, &parts);
         assert_true(parts.test_best > 1 && parts.test_best == whole.test_best);
         assert_true(parts.test_last > 1 && parts.test_last == whole.test_last);
+        /* killed after the last round, before the summary */
+        char path[128];
+        snprintf(path, sizeof path, "runs/%s/summary.json", name);
+        assert_int_equal(remove(folder_path(path)), 0);
+        CHECK_OK(run(&parts, name, modes[i], NULL));
+        same(&whole, &parts);
     }
 }
 

@@ -18,6 +18,9 @@ static void full_is_clear(void **state)
         { "paillier-joint", "crypto.scheme=paillier privacy.noise=joint" },
         { "pad-own", "crypto.scheme=pad privacy.noise=own" },
         { "paillier-own", "crypto.scheme=paillier privacy.noise=own" },
+        { "pad-own-filter", "privacy.noise=own privacy.filter=3000 rounds.count=3" },
+        { "paillier-own-filter",
+          "crypto.scheme=paillier privacy.noise=own privacy.filter=2500,900 rounds.count=3" },
         { "none", "privacy.noise=none" },
         { "claim", "privacy.claim=dp privacy.z=1 privacy.epsilon=40 privacy.clip=1" },
         { "capped",
@@ -353,6 +356,83 @@ static void budget_ends_it(void **state)
     assert_true(full.t.all.epsilon_server == clear.t.all.epsilon_server);
 }
 
+/* ---- the account of correlated noise, computed apart ------------------------------------------ */
+
+enum { ROUNDS = 6 };
+
+/* The largest |C x| over all patterns x of at most `most` of the first n rounds, `apart` apart. C is
+ * the inverse of B: a 1 in round c comes back as row r of C, which is 1 for r = c and minus the sum of
+ * B[r][j] C[j][c] below. */
+static double worst_pattern(const unsigned gamma[2], unsigned n, unsigned most, unsigned apart)
+{
+    double C[ROUNDS][ROUNDS] = { { 0 } }, worst = 0;
+    for (unsigned c = 0; c < n; c++)
+        for (unsigned r = c; r < n; r++) {
+            C[r][c] = r == c;
+            for (unsigned lag = 1; lag <= 2 && lag <= r; lag++)
+                C[r][c] += gamma[lag - 1] / 4096.0 * C[r - lag][c];
+        }
+    for (unsigned x = 1; x < 1u << n; x++) {
+        double sum = 0;
+        bool near = false;
+        for (unsigned i = 0; i < n; i++)
+            for (unsigned j = i + 1; j < n && j < i + apart; j++)
+                near |= x >> i & x >> j & 1;
+        for (unsigned r = 0; r < n; r++) {
+            double v = 0;
+            for (unsigned c = 0; c < n; c++)
+                v += x >> c & 1 ? C[r][c] : 0;
+            sum += v * v;
+        }
+        if (!near && (unsigned)__builtin_popcount(x) <= most)
+            worst = fmax(worst, sum);
+    }
+    return sqrt(worst);
+}
+
+/* Epsilon of one release (docs/PRIVACY.md, section 4, *Conversion*). */
+static double epsilon_of(double z, double factor, double delta)
+{
+    double least = INFINITY;
+    for (double a = 1.01; a <= 256; a *= 1.0005)
+        least = fmin(least, factor * a / (2 * z * z) +
+                                (a * log(1 - 1 / a) - log(a - 1) - log(delta)) / (a - 1));
+    return least;
+}
+
+/* Both servers' ledgers charge what the definition says, to the highest round. */
+static void account_of_the_filter(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more;
+        unsigned rounds, most, apart;
+        double factor;
+    } runs[] = {
+        { "rounds.separation=2 rounds.count=4", 4, 9, 2, 1.0048 },
+        { "rounds.separation=3 rounds.count=6 privacy.noise=own", 6, 9, 3, 1 },
+        { "rounds.separation=2 rounds.count=6 protection=cdp", 6, 9, 2, 1 },
+        { "rounds.max_per_client=2 rounds.count=5 network.dropout=0.6", 5, 2, 1, 1.0048 },
+        { "rounds.separation=2 rounds.count=4 crypto=full", 4, 9, 2, 1.0048 },
+    };
+    static const unsigned gamma[2] = { 2500, 900 };
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        char name[64], more[512];
+        snprintf(name, sizeof name, "account-%zu", i);
+        snprintf(more, sizeof more,
+                 "clients=24 rounds.threshold=2 privacy.filter=2500,900 privacy.claim=dp "
+                 "privacy.z=3 privacy.epsilon=30 privacy.delta=1e-5 %s",
+                 runs[i].more);
+        simulate_result r = must(name, more);
+        assert_int_equal(r.t.rounds, runs[i].rounds);
+        const double s = worst_pattern(gamma, runs[i].rounds, runs[i].most, runs[i].apart);
+        const double want = epsilon_of(3 / s, runs[i].factor, 1e-5);
+        assert_true(s > 1.2);
+        assert_true(r.t.all.epsilon_server > want * (1 - 1e-5));
+        assert_true(r.t.all.epsilon_server < want * (1 + 1e-3));
+    }
+}
+
 /* A single client learns in plain FedAvg; a secure sum of one client is refused. */
 static void one_client(void **state)
 {
@@ -406,6 +486,7 @@ int main(void)
         cmocka_unit_test(schedule_ends_near_zero),
         cmocka_unit_test(exact_weights),
         cmocka_unit_test(budget_ends_it),
+        cmocka_unit_test(account_of_the_filter),
         cmocka_unit_test(one_client),
         cmocka_unit_test(drowned),
         cmocka_unit_test(diverged),

@@ -131,6 +131,7 @@ static void folders(void **state)
     fault_disarm();
     file_sync_skip(false);
     assert_true(file_exists(path_in("unsynced")));
+    unlink(path_in("unsynced"));
 #endif
     assert_int_equal(rmdir(path_in("folder")), 0);
     assert_int_equal(unlink(path_in("plain")), 0);
@@ -200,9 +201,22 @@ static void a_pipe_does_not_block(void **state)
     (void)state;
     int fd;
     uint64_t size;
+    uint8_t hash[SHA256_BYTES];
+    sefl_buf b = { 0 };
     assert_int_equal(mkfifo(path_in("a"), 0600), 0);
     CHECK_STATUS(file_open(&fd, &size, path_in("a"), false), SEFL_EINVAL);
+    CHECK_STATUS(file_read_plain(&b, path_in("a"), 10), SEFL_EINVAL);
+    CHECK_STATUS(file_need_plain(path_in("a")), SEFL_EINVAL);
+    CHECK_STATUS(file_sha256(hash, NULL, path_in("a")), SEFL_EINVAL);
+    CHECK_STATUS(file_sha256(hash, NULL, "/dev/zero"), SEFL_EINVAL);
     unlink(path_in("a"));
+    CHECK_STATUS(file_need_plain(path_in("a")), SEFL_ENOTFOUND);
+    CHECK_OK(file_write_new(path_in("a"), span_of_str("abc"), 0600));
+    CHECK_OK(file_need_plain(path_in("a")));
+    CHECK_OK(file_read_plain(&b, path_in("a"), 3));
+    assert_int_equal(b.n, 3);
+    unlink(path_in("a"));
+    buf_clear(&b);
 }
 
 int main(void)

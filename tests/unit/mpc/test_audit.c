@@ -220,6 +220,7 @@ static void cheats(void **state)
         CHECK_STATUS(t.as.st, SEFL_ECRYPTO);
         assert_int_equal(t.as.r.outcome, SHARES_CAUGHT);
         assert_true(all_zero(&t.as) && all_zero(&t.csp));
+        assert_int_equal(t.as.r.found.verdict, AUDIT_CHEATED);
         assert_int_equal(shown(&t.as.r.record), AUDIT_CHEATED);
         two_clear(&t);
 
@@ -254,6 +255,8 @@ static void refuses(void **state)
     run(&other, &small, 1, OTHER_SEED, 1);
     CHECK_STATUS(other.as.st, SEFL_ECRYPTO);
     assert_int_equal(other.as.r.outcome, SHARES_CAUGHT);
+    assert_int_equal(other.as.r.found.verdict, AUDIT_SHOWS_NOTHING);
+    assert_non_null(strstr(other.as.r.found.why, "the seed is not the one"));
     assert_int_equal(shown(&other.as.r.record), AUDIT_SHOWS_NOTHING);
     two_clear(&other);
 }

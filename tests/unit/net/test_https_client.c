@@ -328,10 +328,11 @@ static void waits(void **state)
     https_client *c;
     https_reply r;
     pthread_t t;
-    CHECK_OK(https_client_new(
-        &c,
-        &(https_client_config){
-            .host = "127.0.0.1", .port = port, .id = client, .stall_s = 1, .connect_ms = 100 }));
+    CHECK_OK(https_client_new(&c, &(https_client_config){ .host = "127.0.0.1",
+                                                          .port = port,
+                                                          .id = client,
+                                                          .stall_s = 1,
+                                                          .connect_ms = test_ms(100) }));
     CHECK_OK(https_get(c, "/wait?ms=1500", 100, 10, &r));
     assert_memory_equal(r.body.p, "waited\n", 7);
     https_reply_clear(&r);

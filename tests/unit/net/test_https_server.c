@@ -124,7 +124,7 @@ static void refused(void *ctx, const x509_peer *p)
 /* Requests end on the server's threads a little after their answer is here. */
 static void settle(void)
 {
-    for (int i = 0; i < 200 && site.dropped != site.begun; i++)
+    for (unsigned i = 0; i < test_ms(200) && site.dropped != site.begun; i++)
         usleep(5000);
     assert_int_equal(site.dropped, site.begun);
 }
@@ -567,8 +567,11 @@ static void limits_of_a_peer(void **state)
     usleep(1200000);
     /* announced bytes count before the first one arrives */
     const char *put = "PUT /put HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n";
+    const int begun = site.begun;
     assert_true(raw_send(&c[0], put, strlen(put)));
-    usleep(100000);
+    for (unsigned i = 0; i < test_ms(1000) && site.begun == begun; i++)
+        usleep(5000);
+    assert_int_equal(site.begun, begun + 1);
     assert_int_equal(status_line(&c[1], put), 429);
     assert_int_equal(https_server_count(server, HTTPS_EVENT_PEER_BYTES), 1);
     raw_close(&c[0]);

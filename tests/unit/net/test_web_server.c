@@ -175,6 +175,29 @@ static void no_readers(void **state)
     web_server_stop(w);
 }
 
+/* Peers that send one byte of their request after the other hold no place for long: somebody else
+ * gets an answer each time. */
+static void slow_requests(void **state)
+{
+    (void)state;
+    enum { SLOW = 24 + 6 };
+    seen s;
+    int slow[SLOW];
+    web_server *w = start(&s, 4, 60, NULL);
+    for (int i = 0; i < SLOW; i++)
+        slow[i] = send_text(w, "G");
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < SLOW; k++)
+            (void)!send(slow[k], "E", 1, MSG_NOSIGNAL);
+        int fd = send_text(w, "GET /what HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_non_null(strstr(until(fd, NULL, test_ms(5000)), " 200 "));
+        close(fd);
+    }
+    for (int i = 0; i < SLOW; i++)
+        close(slow[i]);
+    web_server_stop(w);
+}
+
 static void certificates(void **state)
 {
     (void)state;
@@ -221,9 +244,8 @@ static void certificates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers),
-        cmocka_unit_test(streams),
-        cmocka_unit_test(no_readers),
+        cmocka_unit_test(answers),      cmocka_unit_test(streams),
+        cmocka_unit_test(no_readers),   cmocka_unit_test(slow_requests),
         cmocka_unit_test(certificates),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);

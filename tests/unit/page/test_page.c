@@ -235,8 +235,13 @@ static void paths_and_queries(void **state)
     assert_null(strstr(until(fd, NULL, 10000), " 200 "));
     close(fd);
     free(longest);
+    const char *got = ask(p, "GET /model", "127.0.0.1", cookie); /* it is deleted */
+    assert_non_null(strstr(got, " 404 "));
+    assert_non_null(strstr(got, "\r\n\r\nthis file does not exist"));
+    assert_null(strstr(got, "attachment"));
+    assert_null(strstr(got, folder_path("model")));
     folder_put("model", "tensors", 7);
-    const char *got = ask(p, "GET /model", "127.0.0.1", cookie);
+    got = ask(p, "GET /model", "127.0.0.1", cookie);
     assert_non_null(strstr(got, "filename=\"my_task______-round-7.bin\"\r\n"));
     assert_non_null(strstr(got, "\r\n\r\ntensors"));
     got = ask(p, "GET /report", "127.0.0.1", cookie);

@@ -149,6 +149,13 @@ static void turns(void **state)
     assert_int_equal(dp_turns_in(&(dp_turns){ 2, 3 }, 7), 2);
     assert_int_equal(dp_turns_in(&(dp_turns){ 2, 3 }, 0), 0);
     assert_int_equal(dp_turns_in(&(dp_turns){ 9, UINT64_MAX }, UINT64_MAX), 1);
+    assert_int_equal(dp_turns_apart(0, 7), 1);
+    assert_int_equal(dp_turns_apart(9, 7), 1);
+    for (uint64_t most = 1; most <= 40; most++) { /* each round has a group with a turn left */
+        const uint64_t apart = dp_turns_apart(most, 40);
+        assert_in_range(most * apart, 40, UINT64_MAX);
+        assert_true(apart == 1 || most * (apart - 1) < 40);
+    }
     assert_true(fabs(dp_filter_s(&none, 100, &(dp_turns){ 0, 4 }) - 5) < 1e-8);
     assert_true(dp_filter_s(&none, 0, &(dp_turns){ 0, 4 }) == 0);
     assert_true(dp_filter_s(&f, 0, &(dp_turns){ 0, 4 }) == 0);
@@ -168,7 +175,7 @@ static void slack(void **state)
     (void)state;
     const dp_filter none = { 0 }, f = filter_of(1, 4096, 0, 0, 0);
     const double units = dp_filter_units(DP_FILTER_SUM_BITS - 16);
-    assert_true(units == DP_G44_SIGMA * 0x1p36);
+    assert_true(units == DP_FILTER_SIGMA * 0x1p36 && DP_FILTER_SIGMA < DP_G44_SIGMA);
     assert_true(dp_filter_slack(&none, 100, 945510, 3, units) == 0);
     double got = dp_filter_slack(&f, 100, 945510, 3, units);
     assert_true(fabs(got / (3 / units * 100 * sqrt(100 * 945510.0)) - 1) < 2e-9);

@@ -115,6 +115,28 @@ static void test_rounds(void **state)
     participant_free(m);
 }
 
+/* A refusal counts if the client's ledger has charged the round, but only once. */
+static void test_charged_refusals(void **state)
+{
+    (void)state;
+    participant *m = started(&t);
+    const participant_event charged = { .kind = PARTICIPANT_REFUSED, .charged = true };
+    CHECK_OK(tell(m, &t, ROUND_OPEN, 1, true, 10));
+    CHECK_OK(participant_on(m, &charged, 10)); /* before UPLOAD: counted at the start */
+    for (uint64_t r = 2; r <= 5; r++) {
+        assert_false(participant_is_spent(m));
+        CHECK_OK(tell(m, &t, ROUND_OPEN, r, true, 10));
+        CHECK_OK(on(m, PARTICIPANT_GOT_MODEL, 20));
+        CHECK_OK(on(m, PARTICIPANT_TRAINED, 30));
+        if (r > 2)
+            CHECK_OK(participant_on(m, &charged, 40));
+        else
+            CHECK_OK(on(m, PARTICIPANT_REFUSED, 40)); /* no byte has left */
+    }
+    assert_true(participant_is_spent(m));
+    participant_free(m);
+}
+
 static void test_waits_and_ends(void **state)
 {
     (void)state;
@@ -600,6 +622,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_charged_refusals),
         cmocka_unit_test(test_waits_and_ends),
         cmocka_unit_test(test_stays),
         cmocka_unit_test(test_end),

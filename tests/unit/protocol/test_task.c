@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "crypto/ahe/ahe.h"
 #include "protocol/modes/mode.h"
+#include "protocol/modes/own.h"
 #include "protocol/task_budget.h"
 #include "unit/protocol/task_sample.h"
 
@@ -863,6 +864,25 @@ static void test_filter(void **state)
         task_clear(&none);
         task_clear(&t);
     }
+    /* own: the slack counts units of the noise that is really drawn, 21 bits below the coarse step */
+    static const char *const zs[] = { "privacy.z=0.3",  "privacy.z=3.999", "privacy.z=4",
+                                      "privacy.z=37.7", "privacy.z=999.9", "privacy.z=1000" };
+    for (size_t i = 0; i < sizeof zs / sizeof *zs; i++) {
+        task t;
+        dgauss law;
+        own_filter f;
+        uint8_t keep[8];
+        const noise_memory memory = { .keep = keep };
+        CHECK_OK(sample_task(&t, "privacy.noise=own", "privacy.filter=3000", "privacy.claim=none",
+                             zs[i], NULL));
+        CHECK_OK(own_filter_init(&f, &law, &t, 0, &memory));
+        assert_int_equal(f.bits + t.grid.t, 21);
+        const double sigma = sqrt((double)law.num / (double)law.den);
+        const double least = t.grid.z * sqrt((double)t.grid.s2) * ldexp(1, (int)f.bits);
+        assert_true(sigma >= least && sigma < least * (1 + 1e-4));
+        assert_true(dp_filter_units(t.filter_bits) < sigma);
+        task_clear(&t);
+    }
     /* auto: the turns and the filter that `sefl privacy plan --correlated` proposes */
     task a;
     CHECK_OK(sample_task(&a, "privacy.filter=auto", "rounds.max_per_client=1", "rounds.count=100",
@@ -873,6 +893,11 @@ static void test_filter(void **state)
     CHECK_OK(sample_task(&a, "privacy.filter=auto", "rounds.separation=20", "rounds.count=100",
                          "rounds.enrolled=800", "server.step=momentum", NULL));
     assert_true(a.filter.gamma[0] == 3800 && a.separation == 20 && a.max_rounds_per_client == 0);
+    task_clear(&a);
+    /* 33 apart would leave nobody for round 100 */
+    CHECK_OK(sample_task(&a, "privacy.filter=auto", "rounds.max_per_client=3", "rounds.count=100",
+                         "rounds.enrolled=800", "rounds.threshold=0", NULL));
+    assert_int_equal(a.separation, 34);
     task_clear(&a);
     CHECK_STATUS(sample_task(&a, "privacy.filter=auto", NULL), SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "only if clients take turns"));

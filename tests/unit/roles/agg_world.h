@@ -697,7 +697,7 @@ static inline unsigned aw_upload(agg_world *w, unsigned k, uint64_t round, size_
 /* Waits until this round is open; false if it is over, the task is over, or the driver ended. */
 static inline bool aw_wait(agg_world *w, uint64_t round, agg_phase phase)
 {
-    for (int i = 0; i < 20000; i++) {
+    for (unsigned i = 0; i < test_ms(20000); i++) {
         uint64_t now;
         agg_phase p = rounds_phase(w->r, &now, NULL);
         if (now == round && p == phase)

@@ -51,7 +51,9 @@ typedef struct fake_as {
     unsigned busy_task, bad_header, bad_model, bad_receipt;
     unsigned cut_after;  /* the next body is cut after this many bytes; 0: no */
     unsigned late_round; /* this one is answered with 410 */
-    unsigned replay;     /* polls that are answered with the header of round 1 in any case */
+    unsigned
+        late_bodies; /* complete bodies that are answered with 410: this AS may have read them */
+    unsigned replay; /* polls that are answered with the header of round 1 in any case */
     unsigned refuse_task, refuse_polls, refuse_updates; /* with refuse_status */
     unsigned refuse_status;                             /* 0: 403 */
     unsigned garbled_task;
@@ -261,7 +263,12 @@ static inline void fake_end(https_request *r, sefl_status st)
         fake_receipt(f, r, f->put_round);
     else if (f->part.n < f->total)
         https_answer_text(r, 503, "not all of it");
-    else
+    else if (take(&f->late_bodies)) {
+        f->round++;
+        f->hash[0] = 0;
+        buf_reset(&f->part);
+        https_answer_text(r, 410, "the round is over");
+    } else
         fake_receipt(f, r, f->round);
     pthread_mutex_unlock(&f->lock);
 }

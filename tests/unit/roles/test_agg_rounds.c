@@ -391,7 +391,12 @@ static void lost_shares_are_made_again(void **state)
     w.watch_journal = watch_attempts;
     aw_start(&w);
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
-    CHECK_OK(lanes_wait(w.lanes, w.t.values));
+    sefl_status st =
+        SEFL_ECLOSED; /* until the driver has its link, which may be after the round opens */
+    for (unsigned i = 0; i < test_ms(5000) && st == SEFL_ECLOSED; i++)
+        if ((st = lanes_wait(w.lanes, w.t.values)) == SEFL_ECLOSED)
+            usleep(1000);
+    CHECK_OK(st);
     shares_pool_clear(w.shares[1]);
     aw_upload_all(&w, 1, 9);
     CHECK_OK(aw_join(&w));
@@ -412,7 +417,7 @@ static void openings_wait_for_lanes(void **state)
     aw_start(&w);
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
     aw_upload_all(&w, 1, 9);
-    for (int i = 0; i < 1000 && w.lane_dials < 20; i++)
+    for (unsigned i = 0; i < test_ms(1000) && w.lane_dials < 20; i++)
         usleep(10000);
     assert_true(w.lane_dials >= 20);
     assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 0);

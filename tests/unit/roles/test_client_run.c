@@ -390,6 +390,33 @@ static void a_restart_does_not_count_twice(void **state)
     end(s);
 }
 
+/* An AS that takes whole bodies and calls them late gets no more of them than the task allows: the
+ * client's own ledger counts. */
+static void late_bodies_count(void **state)
+{
+    (void)state;
+    for (int restart = 0; restart < 2; restart++) {
+        federation *s = begin(3, "rounds.max_per_client=2", NULL, NULL);
+        set(s, "models_keep=none");
+        s->as.rounds = 5;
+        s->as.late_bodies = 5;
+        open_client(s);
+        s->c->o.once = restart;
+        CHECK_OK(client_run(s->c));
+        if (restart) {
+            assert_int_equal(charged(s), 1);
+            client_free(s->c);
+            open_client(s);
+            CHECK_OK(client_run(s->c));
+        }
+        assert_int_equal(s->as.puts, 2);
+        assert_int_equal(charged(s), 2);
+        assert_int_equal(s->as.receipts, 0);
+        assert_non_null(strstr(log_of(s), "as many rounds as the task allows"));
+        end(s);
+    }
+}
+
 static void refused_by_the_server(void **state)
 {
     (void)state;
@@ -858,6 +885,7 @@ int main(void)
         cmocka_unit_test(an_old_round_said_again),
         cmocka_unit_test(a_charged_round_is_not_made_again),
         cmocka_unit_test(a_restart_does_not_count_twice),
+        cmocka_unit_test(late_bodies_count),
         cmocka_unit_test(refused_by_the_server),
         cmocka_unit_test(another_task_is_taken_up),
         cmocka_unit_test(an_update_is_for_one_task),

@@ -153,11 +153,102 @@ static void members_are_asked_for_each_head(void **state)
     site_end(&s);
 }
 
+/* ---- a store that does not answer -------------------------------------------------------------- */
+
+static as_record silent; /* this record cannot be read; AS_VERDICT: not after the release */
+static bool released;
+
+static sefl_status note_release(void *me, as_record what, uint64_t round, uint64_t attempt,
+                                sefl_span bytes)
+{
+    released = released || what == AS_RELEASE;
+    return before_record(me, what, round, attempt, bytes);
+}
+
+static sefl_status is_silent(void *me, as_record what)
+{
+    (void)me;
+    return what == silent && (what != AS_VERDICT || released)
+               ? sefl_fail(SEFL_EIO, "test: the connection was lost")
+               : SEFL_OK;
+}
+
+/* AS must not take a record for missing because its store does not answer: it would reveal a round
+ * again whose integers it has, or divide the sum by a number that counts refused clients. */
+static void a_silent_store_is_not_an_empty_one(void **state)
+{
+    (void)state;
+    site s;
+    site_begin(&s, "silent", "none");
+    csp_up(&s);
+    s.run.early = 3;
+    s.run.frozen = revoke_1;
+    s.run.put = note_release;
+    s.run.get = is_silent;
+    silent = AS_RELEASE, released = false;
+    CHECK_STATUS(as_run_until(&s.run, 2, AGG_SIGNING), SEFL_EIO);
+    assert_false(released);
+    s.run.frozen = NULL;
+    silent = AS_VERDICT;
+    CHECK_STATUS(as_run_until(&s.run, 2, AGG_SIGNING), SEFL_EIO);
+    assert_true(released);
+    assert_int_equal(s.run.clients, 0);
+    s.run.get = NULL;
+    CHECK_OK(as_run_until(&s.run, 2, AGG_SIGNING));
+    assert_int_equal(s.run.clients, CLIENTS - 1);
+    check_counted(&s, 1);
+    csp_down(&s, true);
+    site_end(&s);
+}
+
+static unsigned fails; /* 1: no verdict is stored, 2: no sum, 3: the sum is lost */
+
+static sefl_status no_verdict(void *me, as_record what, uint64_t round, uint64_t attempt,
+                              sefl_span bytes)
+{
+    if (what == AS_VERDICT && fails == 1)
+        return sefl_fail(SEFL_EIO, "test: the connection was lost");
+    return before_record(me, what, round, attempt, bytes);
+}
+
+static sefl_status no_sum(void *me)
+{
+    (void)me;
+    return fails < 2 ? SEFL_OK : sefl_fail(fails == 2 ? SEFL_EIO : SEFL_ECRYPTO, "test: no sum");
+}
+
+/* Processes share the store: while it does not answer, the round waits for it, since its uploads are
+ * acknowledged. Only a sum that is lost skips it. */
+static void a_shared_store_comes_back(void **state)
+{
+    (void)state;
+    site s;
+    site_begin(&s, "back", "none");
+    csp_up(&s);
+    s.run.c.strict = false;
+    s.run.c.shared = true;
+    s.run.put = no_verdict;
+    s.run.sum = no_sum;
+    for (fails = 1; fails <= 2; fails++)
+        CHECK_STATUS(as_run_until(&s.run, 2, AGG_SIGNING), SEFL_EIO);
+    fails = 0;
+    CHECK_OK(as_run_until(&s.run, 2, AGG_SIGNING));
+    assert_int_equal(s.run.clients, CLIENTS);
+    check_counted(&s, 1);
+    fails = 3;
+    CHECK_OK(as_run_until(&s.run, 3, AGG_SIGNING));
+    assert_int_equal(s.peer.revealed, 1);
+    csp_down(&s, true);
+    site_end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vouchers),
         cmocka_unit_test(members_are_asked_for_each_head),
+        cmocka_unit_test(a_silent_store_is_not_an_empty_one),
+        cmocka_unit_test(a_shared_store_comes_back),
     };
     return cmocka_run_group_tests(tests, site_keys, site_keys_free);
 }

@@ -706,11 +706,14 @@ static void audited_sessions_are_not_used(void **state)
     end_scene(&s);
 }
 
-/* A CSP that disconnects instead of revealing its seed. */
+/* A CSP that disconnects instead of revealing its seed, or reveals another one. */
 typedef struct shy {
     federation *s;
     pthread_t thread;
+    bool lies;
 } shy;
+
+static bool liar_shows; /* the next bytes are the seed */
 
 static sefl_status shy_send(void *self, const void *p, size_t n)
 {
@@ -722,15 +725,30 @@ static sefl_status shy_send(void *self, const void *p, size_t n)
 
 static const channel_ops shy_ops = { shy_send, bent_recv, bent_flush };
 
+static sefl_status liar_send(void *self, const void *p, size_t n)
+{
+    enum { MSG_SHOW = 0x5348000a };
+    uint8_t other[AUDIT_SEED];
+    if (liar_shows && n == sizeof other) {
+        memcpy(other, p, sizeof other);
+        other[3] ^= 1, p = other;
+    }
+    liar_shows = n == MSG_HEADER && load_u32(p) == MSG_SHOW;
+    return channel_send(((bent *)self)->inner, p, n);
+}
+
+static const channel_ops liar_ops = { liar_send, bent_recv, bent_flush };
+
 static void *shy_csp(void *arg)
 {
-    federation *s = ((shy *)arg)->s;
+    const shy *y = arg;
+    federation *s = y->s;
     const tls_peer want = { .role = "aggregator", .protocols = { LANE_ALPN } };
-    for (unsigned i = 0; i < LANES_UNANSWERED_MAX; i++) {
+    for (unsigned i = 0; i < (y->lies ? 1 : LANES_UNANSWERED_MAX); i++) {
         tls *one;
         CHECK_OK(tls_accept(&one, s->fd, csp_id, &want, test_ms(WAIT_MS), &limits));
         bent b = { tls_channel(one) };
-        channel ch = { .ops = &shy_ops, .self = &b };
+        channel ch = { .ops = y->lies ? &liar_ops : &shy_ops, .self = &b };
         lane_host *h;
         lane_host_config c = { .task = &t,
                                .pool = s->csp_pool,
@@ -739,32 +757,49 @@ static void *shy_csp(void *arg)
                                .session = SESSION };
         CHECK_OK(lane_host_new(&h, &c));
         lane_host_bind(h, s->pair);
-        assert_int_not_equal(lane_host_serve(h, &ch), SEFL_OK);
+        sefl_status st = lane_host_serve(h, &ch);
+        assert_true(y->lies || st != SEFL_OK);
         lane_host_free(h);
         tls_close(one);
     }
     return NULL;
 }
 
+/* AS audits this CSP: the task ends for this reason, also after a restart. */
+static void audited_csp(federation *s, const char *name, bool lies, const char *why)
+{
+    begin_scene(s, name, 1, 1);
+    s->stop = true; /* nobody else serves */
+    pthread_join(s->thread, NULL);
+    shy y = { .s = s, .lies = lies };
+    assert_int_equal(pthread_create(&y.thread, NULL, shy_csp, &y), 0);
+    link_up(s);
+    CHECK_STATUS(lanes_wait(s->l, t.values), SEFL_ESTATE);
+    assert_non_null(strstr(lanes_ended(s->l), why));
+    pthread_join(y.thread, NULL);
+    as_down(s);
+    as_up(s, 1, 1);
+    assert_non_null(strstr(lanes_ended(s->l), why));
+    s->stop = false;
+    assert_int_equal(pthread_create(&s->thread, NULL, csp_run, s), 0);
+}
+
 static void unanswered_audits_end_the_task(void **state)
 {
     (void)state;
     federation s;
-    begin_scene(&s, "shy", 1, 1);
-    s.stop = true; /* nobody else serves */
-    pthread_join(s.thread, NULL);
-    shy y = { .s = &s };
-    assert_int_equal(pthread_create(&y.thread, NULL, shy_csp, &y), 0);
-    link_up(&s);
-    CHECK_STATUS(lanes_wait(s.l, t.values), SEFL_ESTATE);
-    assert_non_null(strstr(lanes_ended(s.l), "did not answer two audits"));
-    pthread_join(y.thread, NULL);
-    /* and after a restart too */
-    as_down(&s);
-    as_up(&s, 1, 1);
-    assert_non_null(lanes_ended(s.l));
-    s.stop = false;
-    assert_int_equal(pthread_create(&s.thread, NULL, csp_run, &s), 0);
+    audited_csp(&s, "shy", false, "did not answer two audits");
+    end_scene(&s);
+}
+
+/* AS does not say that it can prove this to others. */
+static void a_wrong_seed_ends_the_task(void **state)
+{
+    (void)state;
+    federation s;
+    audited_csp(&s, "liar", true, "CSP failed an audit");
+    assert_true(log_has(&s, "the seed is not the one that CSP committed to"));
+    assert_true(log_has(&s, "proof_for_others=false"));
     end_scene(&s);
 }
 
@@ -809,6 +844,7 @@ int main(void)
         cmocka_unit_test(a_failed_check_is_not_lost),
         cmocka_unit_test(audited_sessions_are_not_used),
         cmocka_unit_test(unanswered_audits_end_the_task),
+        cmocka_unit_test(a_wrong_seed_ends_the_task),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

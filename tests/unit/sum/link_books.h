@@ -175,6 +175,7 @@ typedef struct mem_as {
     size_t masks;
     sefl_buf history[W_ROUNDS];
     bool lose; /* what was masked is gone */
+    bool deaf; /* the store of histories does not answer */
     unsigned fail;
 } mem_as;
 
@@ -261,6 +262,8 @@ static inline sefl_status ma_get(void *ctx, as_record what, uint64_t round, sefl
     mem_as *m = ctx;
     as_mask got = { 0 };
     sefl_status st = sefl_fail(SEFL_ENOTFOUND, "test: no reply");
+    if (what == AS_HISTORY && m->deaf)
+        return sefl_fail(SEFL_EIO, "test: the connection was lost");
     if (what == AS_HISTORY)
         return round < W_ROUNDS && m->history[round].n > 0
                    ? wr_raw(out, m->history[round].p, m->history[round].n)

@@ -41,6 +41,8 @@ static void terms(void **state)
     l = terms_of_task(&t);
     CHECK_OK(ledger_terms_check(&l));
     assert_true(l.rate == 0.25 && !l.hidden);
+    l = terms_of_client(&t); /* every round that it charges costs something */
+    assert_true(l.rate == 1 && l.max_rounds_per_client == 0);
     t.amplified = false;
     l = terms_of_task(&t);
     assert_true(l.rate == 1); /* visible sampling gives no amplification */
@@ -80,6 +82,7 @@ static void terms(void **state)
         l = terms_of_client(&t);
         CHECK_OK(ledger_terms_check(&l));
         assert_true(l.separation == 0 && l.horizon == 60 && l.z == 4);
+        assert_int_equal(l.max_rounds_per_client, 0);
     }
     for (task_noise n = TASK_NOISE_NONE; n <= TASK_NOISE_OWN;
          n++) { /* claim: none, whatever noise */

@@ -83,11 +83,12 @@ static void rounds_take_back(void **state)
     world_free(p.w);
 }
 
-/* One server lost its part, or has that of another reveal: both leave the round out. */
+/* One server lost its part, or has that of another reveal, or of a round that it skipped: both leave
+ * the round out. */
 static void lost_history_is_left_out(void **state)
 {
     (void)state;
-    for (int who = 0; who < 4; who++) {
+    for (int who = 0; who < 5; who++) {
         past_rounds p;
         begin(&p, (dp_filter){ .b = 1, .gamma = { 3000 } });
         CHECK_OK(round_of(&p, 1, NULL, NULL));
@@ -98,8 +99,10 @@ static void lost_history_is_left_out(void **state)
             p.w->c.round[1]->has[CSP_HISTORY] = false;
         else if (who == 2)
             record->p[0] ^= 1; /* the id */
-        else
+        else if (who == 3)
             record->n--;
+        else
+            p.w->c.round[1]->row.state = CSP_SKIPPED;
         CHECK_OK(round_of(&p, 2, NULL, NULL));
         must_take_back(&p, 2, NULL, 0);
         int64_t second[VALUES];
@@ -161,13 +164,34 @@ static void lost_after_the_reply(void **state)
     world_free(p.w);
 }
 
+/* AS's store does not answer for a while: nothing is left out, and nothing is lost. */
+static void silent_store(void **state)
+{
+    (void)state;
+    past_rounds p;
+    int64_t first[VALUES];
+    begin(&p, (dp_filter){ .b = 1, .gamma = { 2500 } });
+    CHECK_OK(round_of(&p, 1, NULL, NULL));
+    noises(&p, 1, first);
+    p.w->a.deaf = true;
+    CHECK_STATUS(round_of(&p, 2, NULL, NULL), SEFL_EIO);
+    p.w->a.deaf = false;
+    CHECK_OK(round_of(&p, 2, NULL, NULL));
+    must_take_back(&p, 2, first, 2500);
+    p.w->a.deaf = true; /* after CSP's reply */
+    CHECK_STATUS(round_of(&p, 2, NULL, NULL), SEFL_EIO);
+    p.w->a.deaf = false;
+    CHECK_OK(round_of(&p, 2, NULL, NULL));
+    assert_true(p.kept);
+    world_free(p.w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounds_take_back),
-        cmocka_unit_test(lost_history_is_left_out),
-        cmocka_unit_test(cuts_change_nothing),
-        cmocka_unit_test(lost_after_the_reply),
+        cmocka_unit_test(rounds_take_back),    cmocka_unit_test(lost_history_is_left_out),
+        cmocka_unit_test(cuts_change_nothing), cmocka_unit_test(lost_after_the_reply),
+        cmocka_unit_test(silent_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

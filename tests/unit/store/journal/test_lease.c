@@ -7,6 +7,8 @@
 #include "base/clock.h"
 #include "store/journal/lease.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 static const uint8_t task[32] = { 7 };
@@ -157,6 +159,56 @@ static void numbers_grow(void **state)
     close_two(&t);
 }
 
+typedef struct taker {
+    journal *j;
+    sefl_status st;
+    lease l;
+    atomic_bool done;
+} taker;
+
+static void *take_it(void *arg)
+{
+    taker *t = arg;
+    t->st = lease_take(t->j, "long", "second:2", 60000, &t->l);
+    atomic_store(&t->done, true);
+    return NULL;
+}
+
+/* A long transaction with the lease: its own process renews meanwhile, another one waits. */
+static void long_transactions(void **state)
+{
+    (void)state;
+    if (!store_is_pg())
+        skip();
+    two t = open_two("long");
+    taker other = { .j = t.b };
+    lease l;
+    pthread_t thread;
+    CHECK_OK(lease_take(t.a, "long", "first:1", 1000, &l));
+    CHECK_OK(journal_begin_shared(t.a));
+    CHECK_OK(lease_check(t.a, &l));
+    CHECK_OK(lease_renew(t.b, &l)); /* on another connection of the process, as share.c does */
+    CHECK_OK(journal_fact_put(t.a, 1, "f", span_of_str("x")));
+    CHECK_OK(journal_commit(t.a)); /* a wait of 5 s would have ended it */
+
+    l.ttl_ms = 1;
+    CHECK_OK(lease_renew(t.a, &l));
+    clock_pause_ms(5);
+    CHECK_OK(journal_begin_shared(t.a)); /* expired, but nobody has taken it */
+    CHECK_OK(lease_check(t.a, &l));
+    assert_int_equal(pthread_create(&thread, NULL, take_it, &other), 0);
+    clock_pause_ms(300);
+    assert_false(atomic_load(&other.done));
+    CHECK_OK(journal_fact_put(t.a, 1, "f", span_of_str("y")));
+    CHECK_OK(journal_commit(t.a));
+    pthread_join(thread, NULL);
+    CHECK_OK(other.st);
+    CHECK_OK(journal_begin_shared(t.a));
+    CHECK_STATUS(lease_check(t.a, &l), SEFL_ESTATE);
+    journal_rollback(t.a);
+    close_two(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +216,7 @@ int main(void)
         cmocka_unit_test(expires),
         cmocka_unit_test(fenced),
         cmocka_unit_test(numbers_grow),
+        cmocka_unit_test(long_transactions),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }

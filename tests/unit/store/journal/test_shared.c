@@ -85,14 +85,51 @@ static void rows_have_rules(void **state)
     assert_int_equal(count(&p[0]), 2); /* a refused row uses no slot */
     journal_update u = update_of(1, 11), other = update_of(5, 12);
     CHECK_OK(shared_know(p[1].j, ROUND, u.client, u.body, &k));
-    assert_true(k.have && !k.copied && k.rounds == 1 && k.bytes == 100);
+    assert_true(k.have && !k.copied && k.rounds == 1 && k.last == ROUND && k.bytes == 100);
     assert_memory_equal(k.body, u.body, 32);
     CHECK_OK(shared_know(p[0].j, ROUND, other.client, other.body, &k));
-    assert_true(!k.have && k.copied && k.rounds == 0);
+    assert_true(!k.have && k.copied && k.rounds == 0 && k.last == 0);
+    /* the latest round in which a client took part, for rounds.separation */
+    for (uint64_t r = ROUND + 2; r <= ROUND + 4; r += 2) {
+        journal_round row = { .round = r, .state = COLLECTING };
+        journal_update more = update_of(1, (uint32_t)(20 + r));
+        more.round = r;
+        CHECK_OK(journal_round_put(p[0].j, &row));
+        CHECK_OK(shared_put(p[0].j, &p[0].rule, p[0].me, &more));
+        row.skipped = r > ROUND + 2; /* without a charge: it does not count */
+        CHECK_OK(journal_round_put(p[0].j, &row));
+    }
+    CHECK_OK(shared_know(p[1].j, ROUND + 5, u.client, (const uint8_t[32]){ 99 }, &k));
+    assert_true(!k.have && !k.copied && k.rounds == 2 && k.last == ROUND + 2);
     set_round(p[0].j, CLOSED);
     CHECK_STATUS(put(&p[0], 3, 13), SEFL_ESTATE);
     CHECK_STATUS(put(&p[1], 3, 13), SEFL_ESTATE);
     assert_int_equal(count(&p[1]), 2);
+    close_two(p);
+}
+
+/* What a client did in earlier rounds, as journal_client_rounds tells it. */
+static void earlier_rounds_count(void **state)
+{
+    (void)state;
+    process p[2];
+    shared_known k;
+    uint64_t rounds, last;
+    if (!store_is_pg())
+        skip();
+    open_two(p, "earlier", 100, 4);
+    for (uint64_t r = 4; r <= 6; r++) {
+        journal_update u = update_of(1, (uint32_t)r);
+        u.round = r;
+        CHECK_OK(journal_round_put(p[0].j, &(journal_round){ .round = r, .state = COLLECTING }));
+        CHECK_OK(shared_put(p[r % 2].j, &p[r % 2].rule, p[r % 2].me, &u));
+        CHECK_OK(journal_round_put(
+            p[0].j, &(journal_round){ .round = r, .state = CLOSED, .skipped = r == 6 }));
+        CHECK_OK(shared_know(p[1].j, 7, u.client, u.body, &k));
+        CHECK_OK(journal_client_rounds(p[1].j, u.client, &rounds, &last));
+        assert_true(k.rounds == rounds && k.last == last && last == (r < 6 ? r : 5));
+        assert_true(!k.have && k.copied); /* that body was in another round */
+    }
     close_two(p);
 }
 
@@ -283,7 +320,15 @@ static void parts_are_made_once(void **state)
     CHECK_OK(shared_part_again(p[0].j, &b)); /* its file is gone */
     assert_int_equal(parts_of(&p[0]).undone, 1);
     CHECK_OK(shared_part_take(p[0].j, ROUND, p[0].me, 300, &a, &found));
-    assert_true(found && a.holder == p[0].me);
+    assert_true(found && a.holder == p[0].me && a.failures == 0);
+    CHECK_OK(shared_part_failed(p[0].j, &a, p[0].me)); /* it cannot read a body: another tries */
+    CHECK_OK(shared_part_take(p[1].j, ROUND, p[1].me, 60000, &b, &found));
+    assert_true(found && b.holder == p[0].me && b.failures == 1);
+    CHECK_OK(shared_part_failed(p[0].j, &a, p[0].me)); /* no longer its part */
+    CHECK_OK(shared_part_take(p[0].j, ROUND, p[0].me, 300, &a, &found));
+    assert_false(found);
+    CHECK_OK(shared_part_take(p[1].j, ROUND, p[1].me, 60000, &b, &found));
+    assert_true(found && b.failures == 1);
     CHECK_OK(shared_forget(p[0].j, ROUND));
     assert_int_equal(parts_of(&p[0]).n, 0);
     close_two(p);
@@ -324,9 +369,13 @@ static void questions_reach_the_leader(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_have_rules),     cmocka_unit_test(slots_are_exact),
-        cmocka_unit_test(slots_come_back),     cmocka_unit_test(closing_freezes),
-        cmocka_unit_test(parts_are_made_once), cmocka_unit_test(questions_reach_the_leader),
+        cmocka_unit_test(rows_have_rules),
+        cmocka_unit_test(earlier_rounds_count),
+        cmocka_unit_test(slots_are_exact),
+        cmocka_unit_test(slots_come_back),
+        cmocka_unit_test(closing_freezes),
+        cmocka_unit_test(parts_are_made_once),
+        cmocka_unit_test(questions_reach_the_leader),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }

@@ -208,6 +208,39 @@ static void durability(void **state)
     db_close(d);
 }
 
+/* A synchronous standby does not answer, and the server gives up waiting for it: it says COMMIT, but
+ * a failover would undo that. */
+static void *cancel_wait(void *arg)
+{
+    (void)arg;
+    by_hand("DO $$ BEGIN FOR i IN 1..500 LOOP PERFORM pg_stat_clear_snapshot();"
+            " PERFORM pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep';"
+            " EXIT WHEN FOUND; PERFORM pg_sleep(0.02); END LOOP; END $$");
+    return NULL;
+}
+
+static void standby_is_silent(void **state)
+{
+    (void)state;
+    if (missing)
+        skip();
+    db *d = fresh();
+    pthread_t t;
+    by_hand("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    by_hand("SELECT pg_reload_conf()");
+    clock_pause_ms(300);
+    assert_int_equal(pthread_create(&t, NULL, cancel_wait, NULL), 0);
+    CHECK_STATUS(db_run(d, "INSERT INTO thing VALUES(1, 'one', NULL, 0)"), SEFL_EIO);
+    assert_non_null(strstr(sefl_last_error(), "unknown"));
+    pthread_join(t, NULL);
+    by_hand("ALTER SYSTEM RESET ALL");
+    by_hand("SELECT pg_reload_conf()");
+    clock_pause_ms(300);
+    assert_int_equal(count(d), 1); /* the caller looks what is there */
+    CHECK_OK(db_run(d, "INSERT INTO thing VALUES(2, 'two', NULL, 0)"));
+    db_close(d);
+}
+
 /* db_begin excludes every writer; db_begin_shared only db_begin. */
 static void *insert_later(void *arg)
 {
@@ -330,9 +363,15 @@ static void commits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),  cmocka_unit_test(many_texts), cmocka_unit_test(url_rules),
-        cmocka_unit_test(writers), cmocka_unit_test(restarts),   cmocka_unit_test(stands_still),
-        cmocka_unit_test(commits), cmocka_unit_test(durability),
+        cmocka_unit_test(values),
+        cmocka_unit_test(many_texts),
+        cmocka_unit_test(url_rules),
+        cmocka_unit_test(writers),
+        cmocka_unit_test(restarts),
+        cmocka_unit_test(stands_still),
+        cmocka_unit_test(commits),
+        cmocka_unit_test(durability),
+        cmocka_unit_test(standby_is_silent),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
