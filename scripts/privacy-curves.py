@@ -6,10 +6,11 @@
     every-round   each client takes part in every round, with independent noise
 
 and three ways to start: from random values, from a model of public text, and from that model with
-only the recurrent layers trained (training.only), so that fewer values carry noise.
+only the recurrent layers trained (training.only), so that fewer values carry noise. A run that the
+noise ends has the result "diverged".
 
-    scripts/privacy-curves --sefl build/sefl                        # generated text, on the CPU
-    scripts/privacy-curves --data DIR --device cuda --out results/private-wikitext  # WikiText-2
+    scripts/privacy-curves.py --sefl build/sefl                        # generated text, on the CPU
+    scripts/privacy-curves.py --data DIR --device cuda --out results/private-wikitext  # WikiText-2
 
 Each point is one run of `sefl simulate`. OUT/points.csv has its result, seed and command;
 OUT/epsilon-E-START.svg has the curves. The program resumes: it does not repeat finished runs."""
@@ -26,7 +27,7 @@ import time
 NOISES = ["none", "independent", "correlated", "every-round"]
 STARTS = ["random", "public", "public-body"]
 COMMON = ["data.public=true", "data.partition=contiguous", "vocab.order=appearance", "model.body=lstm",
-          "privacy.delta=1e-6", "rounds.threshold=2", "rounds.count=50", "server.step=momentum",
+          "rounds.threshold=2", "rounds.count=50", "server.step=momentum",
           "server.momentum=0.9", "models.keep=1", "eval.every=10"]
 ROUNDS = 50
 
@@ -148,7 +149,7 @@ def settings(o, noise, start, epsilon, clients):
     if noise == "none":
         s += ["privacy.noise=none", "privacy.claim=none"]
     else:
-        s += ["privacy.claim=dp", "privacy.epsilon=" + epsilon]
+        s += ["privacy.claim=dp", "privacy.delta=1e-6", "privacy.epsilon=" + epsilon]
     if noise != "every-round":
         s += ["rounds.max_per_client=1", "rounds.separation=%d" % ROUNDS]
     if noise == "correlated":
@@ -164,23 +165,32 @@ def point(o, noise, start, epsilon, clients):
     name = "%s-%s-e%s-n%d-s%s" % (noise, start, epsilon, clients, o.seed)
     command = [o.sefl, "simulate", "-c", os.path.join(o.runs, "empty.yml"), "--runs", o.runs] + sets(
         ["name=" + name] + settings(o, noise, start, epsilon, clients))
-    summary = os.path.join(o.runs, name, "summary.json")
-    if not os.path.exists(summary):
+    summary, failed = (os.path.join(o.runs, name, f) for f in ("summary.json", "failed"))
+    if not os.path.exists(summary) and not os.path.exists(failed):
         print(name, flush=True)
         with open(os.path.join(o.runs, "empty.yml"), "w") as f:
             f.write("# the command sets everything\n")
         result = subprocess.run(command, capture_output=True, text=True)
         if not os.path.exists(summary):
-            sys.exit("%s\n%s" % (shlex.join(command), result.stderr[-2000:]))
-    with open(summary) as f:
-        d = json.load(f)
-    return {"noise": noise, "start": start, "epsilon": epsilon, "clients": clients,
-            "rounds": d["rounds"], "skipped": d["skipped"], "z": d.get("z", 0),
-            "filter": d.get("filter", ""), "epsilon_spent": d.get("epsilon_server", ""),
-            "first": d.get("first_perplexity"), "last_test": d.get("last_test_perplexity"),
-            "best_test": d.get("best_test_perplexity"), "seed": o.seed,
-            "seconds": round(d["seconds"], 1), "sha256": d["model_sha256"],
-            "command": shlex.join(command)}
+            # noise that drowns the model ends a run: that is a result
+            if "diverged" not in result.stderr:
+                sys.exit("%s\n%s" % (shlex.join(command), result.stderr[-2000:]))
+            with open(failed, "w") as f:
+                f.write(result.stderr)
+    row = {"noise": noise, "start": start, "epsilon": epsilon, "clients": clients}
+    row.update(dict.fromkeys(("rounds", "skipped", "z", "filter", "epsilon_spent", "first",
+                              "last_test", "best_test", "seconds", "sha256"), ""))
+    if os.path.exists(summary):
+        with open(summary) as f:
+            d = json.load(f)
+        row.update({"rounds": d["rounds"], "skipped": d["skipped"], "z": d.get("z", ""),
+                    "filter": d.get("filter", ""), "epsilon_spent": d.get("epsilon_server", ""),
+                    "first": d.get("first_perplexity"), "last_test": d.get("last_test_perplexity"),
+                    "best_test": d.get("best_test_perplexity"), "seconds": round(d["seconds"], 1),
+                    "sha256": d["model_sha256"]})
+    row.update({"result": "done" if row["sha256"] else "diverged", "seed": o.seed,
+                "command": shlex.join(command)})
+    return row
 
 
 def runs(o):
@@ -222,6 +232,7 @@ def merge(o, rows):
 
 COLOURS = {"none": "#767676", "independent": "#b5541c", "correlated": "#1f6fb2",
            "every-round": "#3d7d3d"}
+WORST = 1000  # perplexities above are worse than any start, and not drawn
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 640, 360, 70, 40, 130, 50
 
 
@@ -271,6 +282,7 @@ def draw(o, rows):
             for noise in NOISES:
                 line = sorted((int(r["clients"]), float(r["last_test"])) for r in rows
                               if r["noise"] == noise and r["start"] == start
+                              and r["last_test"] and float(r["last_test"]) < WORST
                               and r["epsilon"] in (epsilon, "inf"))
                 if line:
                     lines[noise] = line
