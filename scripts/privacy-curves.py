@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+"""Perplexity against the number of clients at a fixed total epsilon, with three ways to add noise:
+
+    independent   each client takes part in one round; the noise of each round is independent
+    correlated    the same, and each round takes back part of earlier noise (privacy.filter)
+    every-round   each client takes part in every round, with independent noise
+
+and three ways to start: from random values, from a model of public text, and from that model with
+only the recurrent layers trained (training.only), so that fewer values carry noise. A run that the
+noise ends has the result "diverged".
+
+    scripts/privacy-curves.py --sefl build/sefl                        # generated text, on the CPU
+    scripts/privacy-curves.py --data DIR --device cuda --out results/private-wikitext  # WikiText-2
+
+Each point is one run of `sefl simulate`. OUT/points.csv has its result, seed and command;
+OUT/epsilon-E-START.svg has the curves. The program resumes: it does not repeat finished runs."""
+import argparse
+import csv
+import json
+import math
+import os
+import shlex
+import subprocess
+import sys
+import time
+
+NOISES = ["none", "independent", "correlated", "every-round"]
+STARTS = ["random", "public", "public-body"]
+COMMON = ["data.public=true", "data.partition=contiguous", "vocab.order=appearance", "model.body=lstm",
+          "rounds.threshold=2", "rounds.count=50", "server.step=momentum",
+          "server.momentum=0.9", "models.keep=1", "eval.every=10"]
+ROUNDS = 50
+
+# Generated text: a client has 200 words, and 20,000 other words are public. Everybody in every
+# round is run for up to 1,000 clients.
+GENERATED = {
+    "clients": [100, 300, 1000, 3000, 10000], "most": 1000,
+    "model": ["model.embed=32", "model.hidden=64", "model.layers=1", "model.block=8",
+              "model.batch=4", "model.steps=20"],
+    "set": ["training.lr=5"], "clip": {"random": 2, "public": 0.5, "public-body": 0.5},
+    "train": ["training.lr=5", "training.epochs=3"],
+}
+# A text of one's own: its first half is public, and the clients share the other half.
+TEXT = {
+    "clients": [100, 1000, 10000], "most": 10000,
+    "model": ["model.embed=200", "model.hidden=200", "model.layers=2", "model.block=32",
+              "model.batch=20", "model.steps=35"],
+    "set": ["training.lr=20", "training.dropout=0.2", "training.gradient_clip=0.25"],
+    "clip": {"random": 10, "public": 1, "public-body": 1},
+    "train": ["training.lr=20", "training.dropout=0.2", "training.epochs=10"],
+}
+
+
+def options():
+    ap = argparse.ArgumentParser(description=__doc__,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--sefl", default="build/sefl", help="the program (default build/sefl)")
+    ap.add_argument("--out", default="results/private", help="folder of the results")
+    ap.add_argument("--runs", default="runs/private", help="folder of the texts and runs")
+    ap.add_argument("--data", help="folder with train.txt, valid.txt and test.txt; without it, "
+                    "the program generates text")
+    ap.add_argument("--device", default="cpu", help="cpu or cuda")
+    ap.add_argument("--threads", default="0", help="threads of a run; 0: one per core")
+    ap.add_argument("--epsilons", default="8,2", help="default 8,2")
+    ap.add_argument("--clients", help="numbers of clients, as 100,1000")
+    ap.add_argument("--noises", default=",".join(NOISES), help="default: all")
+    ap.add_argument("--starts", default=",".join(STARTS), help="default: all")
+    ap.add_argument("--seed", default="1", help="seed of the runs (default 1)")
+    ap.add_argument("--minutes", type=float, default=0, help="start no run later than this")
+    ap.add_argument("--draw", action="store_true", help="draw the figures, without new runs")
+    o = ap.parse_args()
+    o.kind = TEXT if o.data else GENERATED
+    return o
+
+
+def run(command):
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit("%s\n%s" % (shlex.join(command), result.stderr[-2000:]))
+
+
+def sets(values):
+    return [word for v in values for word in ("--set", v)]
+
+
+def copy_lines(source, target, first, last):
+    with open(source) as f, open(target, "w") as out:
+        out.writelines(line for i, line in enumerate(f) if first <= i < last)
+
+
+def texts(o):
+    """Makes the texts of all runs and the public model, once."""
+    base = os.path.join(o.runs, "text")
+    if os.path.exists(os.path.join(o.runs, "start", "model.safetensors")):
+        return
+    os.makedirs(base, exist_ok=True)
+    source = o.data or os.path.join(base, "all")
+    if not o.data and not os.path.exists(source):
+        run([o.sefl, "data", "synth", "--out", source, "--clients", "1", "--tokens", "2020000",
+             "--seed", "1"])
+    train = os.path.join(source, "train.txt")
+    with open(train) as f:
+        words = [len(line.split()) + 1 for line in f]
+    # generated text: the first 20,000 words are public; otherwise half of the lines
+    public, total = len(words) // 2, 0
+    if not o.data:
+        for public, n in enumerate(words):
+            total += n
+            if total >= 20000:
+                break
+    for name, first, last in (("public", 0, public), ("rest", public, len(words))):
+        os.makedirs(os.path.join(base, name), exist_ok=True)
+        copy_lines(train, os.path.join(base, name, "train.txt"), first, last)
+        for part in ("valid.txt", "test.txt"):
+            copy_lines(os.path.join(source, part), os.path.join(base, name, part), 0, 1 << 60)
+    vocab = os.path.join(base, "vocab.txt")
+    block = next(v for v in o.kind["model"] if v.startswith("model.block=")).split("=")[1]
+    run([o.sefl, "data", "vocab", train, "--out", vocab, "--block", block, "--force"])
+    run([o.sefl, "train", "--data", os.path.join(base, "public"), "--vocab", vocab, "--out",
+         os.path.join(o.runs, "start"), "--device", o.device]
+        + sets(["vocab.order=appearance"] + o.kind["model"] + o.kind["train"]))
+
+
+def text_of(o, clients):
+    """Returns the folder with the text of this many clients."""
+    rest = os.path.join(o.runs, "text", "rest")
+    if o.data:
+        return rest
+    folder = os.path.join(o.runs, "text", "n%d" % clients)
+    if not os.path.exists(os.path.join(folder, "train.txt")):
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(rest, "train.txt")) as f:
+            left, lines = 200 * clients, 0
+            for line in f:
+                left -= len(line.split()) + 1
+                lines += 1
+                if left <= 0:
+                    break
+        for part in ("valid.txt", "test.txt"):
+            copy_lines(os.path.join(rest, part), os.path.join(folder, part), 0, 1 << 60)
+        copy_lines(os.path.join(rest, "train.txt"), os.path.join(folder, "train.txt"), 0, lines)
+    return folder
+
+
+def settings(o, noise, start, epsilon, clients):
+    s = ["clients=%d" % clients, "seed=" + o.seed, "device=" + o.device, "threads=" + o.threads,
+         "data.path=" + text_of(o, clients), "data.vocab=" + os.path.join(o.runs, "text", "vocab.txt"),
+         "privacy.clip=%g" % o.kind["clip"][start]] + COMMON + o.kind["model"] + o.kind["set"]
+    if noise == "none":
+        s += ["privacy.noise=none", "privacy.claim=none"]
+    else:
+        s += ["privacy.claim=dp", "privacy.delta=1e-6", "privacy.epsilon=" + epsilon]
+    if noise != "every-round":
+        s += ["rounds.max_per_client=1", "rounds.separation=%d" % ROUNDS]
+    if noise == "correlated":
+        s += ["privacy.filter=auto"]
+    if start != "random":
+        s += ["model.init=" + os.path.join(o.runs, "start", "model.safetensors")]
+    if start == "public-body":
+        s += ["training.only=rnn.*"]
+    return s
+
+
+def point(o, noise, start, epsilon, clients):
+    name = "%s-%s-e%s-n%d-s%s" % (noise, start, epsilon, clients, o.seed)
+    command = [o.sefl, "simulate", "-c", os.path.join(o.runs, "empty.yml"), "--runs", o.runs] + sets(
+        ["name=" + name] + settings(o, noise, start, epsilon, clients))
+    summary, failed = (os.path.join(o.runs, name, f) for f in ("summary.json", "failed"))
+    if not os.path.exists(summary) and not os.path.exists(failed):
+        print(name, flush=True)
+        with open(os.path.join(o.runs, "empty.yml"), "w") as f:
+            f.write("# the command sets everything\n")
+        result = subprocess.run(command, capture_output=True, text=True)
+        if not os.path.exists(summary):
+            # noise that drowns the model ends a run: that is a result
+            if "diverged" not in result.stderr:
+                sys.exit("%s\n%s" % (shlex.join(command), result.stderr[-2000:]))
+            with open(failed, "w") as f:
+                f.write(result.stderr)
+    row = {"noise": noise, "start": start, "epsilon": epsilon, "clients": clients}
+    row.update(dict.fromkeys(("rounds", "skipped", "z", "filter", "epsilon_spent", "first",
+                              "last_test", "best_test", "seconds", "sha256"), ""))
+    if os.path.exists(summary):
+        with open(summary) as f:
+            d = json.load(f)
+        row.update({"rounds": d["rounds"], "skipped": d["skipped"], "z": d.get("z", ""),
+                    "filter": d.get("filter", ""), "epsilon_spent": d.get("epsilon_server", ""),
+                    "first": d.get("first_perplexity"), "last_test": d.get("last_test_perplexity"),
+                    "best_test": d.get("best_test_perplexity"), "seconds": round(d["seconds"], 1),
+                    "sha256": d["model_sha256"]})
+    row.update({"result": "done" if row["sha256"] else "diverged", "seed": o.seed,
+                "command": shlex.join(command)})
+    return row
+
+
+def runs(o):
+    began, rows = time.time(), []
+    for clients in [int(n) for n in o.clients.split(",")] if o.clients else o.kind["clients"]:
+        for start in o.starts.split(","):
+            for noise in o.noises.split(","):
+                if noise == "every-round" and clients > o.kind["most"]:
+                    continue
+                for epsilon in ["inf"] if noise == "none" else o.epsilons.split(","):
+                    if o.minutes and time.time() - began > 60 * o.minutes:
+                        return rows
+                    rows.append(point(o, noise, start, epsilon, clients))
+    return rows
+
+
+def key(row):
+    return (row["noise"], row["start"], row["epsilon"], int(row["clients"]), row["seed"])
+
+
+def merge(o, rows):
+    path = os.path.join(o.out, "points.csv")
+    old = []
+    if os.path.exists(path):
+        with open(path, newline="") as f:
+            old = list(csv.DictReader(f))
+    new = {key(r) for r in rows}
+    rows = sorted([r for r in old if key(r) not in new] + rows, key=key)
+    if rows:
+        os.makedirs(o.out, exist_ok=True)
+        with open(path, "w", newline="") as f:
+            w = csv.DictWriter(f, list(rows[0]), lineterminator="\n")
+            w.writeheader()
+            w.writerows(rows)
+    return rows
+
+
+# ---- figures: one chart per epsilon and start, both axes logarithmic ----
+
+COLOURS = {"none": "#767676", "independent": "#b5541c", "correlated": "#1f6fb2",
+           "every-round": "#3d7d3d"}
+WORST = 1000  # perplexities above are worse than any start, and not drawn
+WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 640, 360, 70, 40, 130, 50
+
+
+def ticks(low, high):
+    return [m * 10 ** e for e in range(0, 7) for m in (1, 2, 5) if low <= m * 10 ** e <= high]
+
+
+def chart(title, lines):
+    xs = [x for line in lines.values() for x, _ in line]
+    ys = [y for line in lines.values() for _, y in line]
+    x0, x1, y0, y1 = min(xs) / 1.1, max(xs) * 1.1, min(ys) / 1.1, max(ys) * 1.1
+
+    def px(x):
+        return LEFT + (WIDTH - LEFT - RIGHT) * math.log(x / x0) / math.log(x1 / x0)
+
+    def py(y):
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * math.log(y / y0) / math.log(y1 / y0)
+
+    out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" '
+           'font-size="12"><title>%s</title><rect width="100%%" height="100%%" fill="#fff"/>'
+           % (WIDTH, HEIGHT, title),
+           '<text x="%d" y="20" font-size="14">%s</text>' % (LEFT, title)]
+    for x in ticks(x0, x1):
+        out.append('<text x="%.1f" y="%d" text-anchor="middle">%g</text>'
+                   % (px(x), HEIGHT - BOTTOM + 18, x))
+    for y in ticks(y0, y1):
+        out.append('<path d="M%d %.1fH%d" stroke="#ddd"/><text x="%d" y="%.1f" text-anchor="end">%g'
+                   '</text>' % (LEFT, py(y), WIDTH - RIGHT, LEFT - 6, py(y) + 4, y))
+    out.append('<text x="%d" y="%d" text-anchor="middle">clients</text>'
+               % ((LEFT + WIDTH - RIGHT) // 2, HEIGHT - 12))
+    for name, line in lines.items():
+        at = " ".join("%.1f,%.1f" % (px(x), py(y)) for x, y in line)
+        out.append('<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>'
+                   % (at, COLOURS[name]))
+        out += ['<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>' % (px(x), py(y), COLOURS[name])
+                for x, y in line]
+    for i, name in enumerate(lines):
+        out.append('<text x="%d" y="%d" fill="%s">%s</text>'
+                   % (WIDTH - RIGHT + 14, TOP + 18 * i + 10, COLOURS[name], name))
+    return "\n".join(out) + "\n</svg>\n"
+
+
+def draw(o, rows):
+    for epsilon in sorted({r["epsilon"] for r in rows} - {"inf"}):
+        for start in STARTS:
+            lines = {}
+            for noise in NOISES:
+                line = sorted((int(r["clients"]), float(r["last_test"])) for r in rows
+                              if r["noise"] == noise and r["start"] == start
+                              and r["last_test"] and float(r["last_test"]) < WORST
+                              and r["epsilon"] in (epsilon, "inf"))
+                if line:
+                    lines[noise] = line
+            if lines:
+                with open(os.path.join(o.out, "epsilon-%s-%s.svg" % (epsilon, start)), "w") as f:
+                    f.write(chart("Test perplexity of the last model, epsilon %s, start: %s"
+                                  % (epsilon, start), lines))
+
+
+def main():
+    o = options()
+    if not o.draw:
+        texts(o)
+    draw(o, merge(o, [] if o.draw else runs(o)))
+
+
+main()
