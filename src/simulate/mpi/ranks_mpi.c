@@ -1,6 +1,6 @@
-/* Every collective call starts with a barrier that does not block, so that a rank can sleep and
- * stop while it waits. Once all ranks are there, the blocking call takes only as long as its bytes.
- * Long vectors travel in pieces: MPI counts items in an int. */
+/* No call of MPI blocks: a rank that waits sleeps, and stops when it is told to, even if another
+ * rank died in the middle of a reduction. Long vectors travel in pieces: MPI counts items in an
+ * int. */
 #include "simulate/mpi/ranks_mpi.h"
 
 #include "base/alloc.h"
@@ -44,17 +44,14 @@ static sefl_status failed(ranks_mpi *m, const char *what, int code)
             return failed((m), #call, code_); \
     } while (0)
 
-/* Waits until every rank of the group is here. */
-static sefl_status meet(ranks_mpi *m)
+/* Waits until the operation that `q` names is over. */
+static sefl_status await(ranks_mpi *m, MPI_Request *q)
 {
-    MPI_Request q;
-    int here = 0;
+    int over = 0;
     const uint64_t began = clock_now_ns();
-    SEFL_NEED(!m->broken, SEFL_ECANCELLED, "stopped: the ranks are no longer connected");
-    MPI_TRY(m, MPI_Ibarrier(m->group, &q));
     for (;;) {
-        MPI_TRY(m, MPI_Test(&q, &here, MPI_STATUS_IGNORE));
-        if (here)
+        MPI_TRY(m, MPI_Test(q, &over, MPI_STATUS_IGNORE));
+        if (over)
             return SEFL_OK;
         if (!progress_report(m->stop, 0, 0)) {
             m->broken = true;
@@ -67,13 +64,26 @@ static sefl_status meet(ranks_mpi *m)
     }
 }
 
+#define MPI_AWAIT(m, call)         \
+    do {                           \
+        MPI_Request q;             \
+        MPI_TRY((m), call);        \
+        SEFL_PASS(await((m), &q)); \
+    } while (0)
+
+static sefl_status check_connected(const ranks_mpi *m)
+{
+    SEFL_NEED(!m->broken, SEFL_ECANCELLED, "stopped: the ranks are no longer connected");
+    return SEFL_OK;
+}
+
 static sefl_status broadcast(void *self, void *bytes, size_t n)
 {
     ranks_mpi *m = self;
-    SEFL_PASS(meet(m));
+    SEFL_PASS(check_connected(m));
     for (size_t at = 0; at < n; at += PIECE_BYTES) {
         size_t k = n - at < PIECE_BYTES ? n - at : PIECE_BYTES;
-        MPI_TRY(m, MPI_Bcast((uint8_t *)bytes + at, (int)k, MPI_BYTE, 0, m->group));
+        MPI_AWAIT(m, MPI_Ibcast((uint8_t *)bytes + at, (int)k, MPI_BYTE, 0, m->group, &q));
     }
     return SEFL_OK;
 }
@@ -92,9 +102,9 @@ static sefl_status reduce_pieces(ranks_mpi *m, uint8_t *items, size_t n, MPI_Dat
         int k = (int)(n - at < most ? n - at : most);
         void *piece = items + at * bytes;
         if (m->r.rank == 0)
-            MPI_TRY(m, MPI_Reduce(MPI_IN_PLACE, piece, k, type, op, 0, m->group));
+            MPI_AWAIT(m, MPI_Ireduce(MPI_IN_PLACE, piece, k, type, op, 0, m->group, &q));
         else
-            MPI_TRY(m, MPI_Reduce(piece, NULL, k, type, op, 0, m->group));
+            MPI_AWAIT(m, MPI_Ireduce(piece, NULL, k, type, op, 0, m->group, &q));
     }
     return SEFL_OK;
 }
@@ -104,7 +114,7 @@ static sefl_status reduce(void *self, void *items, size_t n, const ranks_how *ho
     ranks_mpi *m = self;
     MPI_Datatype type;
     MPI_Op op;
-    SEFL_PASS(meet(m));
+    SEFL_PASS(check_connected(m));
     MPI_TRY(m, MPI_Type_contiguous((int)how->item_bytes, MPI_BYTE, &type));
     MPI_TRY(m, MPI_Type_commit(&type));
     MPI_TRY(m, MPI_Op_create(operation, 1, &op));
@@ -120,11 +130,11 @@ static sefl_status send_all(ranks_mpi *m, const uint8_t *items, size_t n, size_t
 {
     const size_t most = COLLECT_BYTES / item_bytes;
     uint64_t count = n;
-    MPI_TRY(m, MPI_Send(&count, 1, MPI_UINT64_T, 0, 0, m->group));
+    MPI_AWAIT(m, MPI_Isend(&count, 1, MPI_UINT64_T, 0, 0, m->group, &q));
     for (size_t at = 0; at < n; at += most) {
         size_t k = n - at < most ? n - at : most;
-        MPI_TRY(m,
-                MPI_Send(items + at * item_bytes, (int)(k * item_bytes), MPI_BYTE, 0, 0, m->group));
+        MPI_AWAIT(m, MPI_Isend(items + at * item_bytes, (int)(k * item_bytes), MPI_BYTE, 0, 0,
+                               m->group, &q));
     }
     return SEFL_OK;
 }
@@ -134,11 +144,10 @@ static sefl_status receive_all(ranks_mpi *m, int from, uint8_t *piece, size_t it
 {
     const size_t most = COLLECT_BYTES / item_bytes;
     uint64_t n;
-    MPI_TRY(m, MPI_Recv(&n, 1, MPI_UINT64_T, from, 0, m->group, MPI_STATUS_IGNORE));
+    MPI_AWAIT(m, MPI_Irecv(&n, 1, MPI_UINT64_T, from, 0, m->group, &q));
     for (size_t at = 0; at < n; at += most) {
         size_t k = n - at < most ? n - at : most;
-        MPI_TRY(m, MPI_Recv(piece, (int)(k * item_bytes), MPI_BYTE, from, 0, m->group,
-                            MPI_STATUS_IGNORE));
+        MPI_AWAIT(m, MPI_Irecv(piece, (int)(k * item_bytes), MPI_BYTE, from, 0, m->group, &q));
         for (size_t i = 0; i < k; i++)
             SEFL_PASS(take(ctx, piece + i * item_bytes));
     }
@@ -151,7 +160,7 @@ static sefl_status collect(void *self, const void *items, size_t n, size_t item_
     sefl_status st = SEFL_OK;
     ranks_mpi *m = self;
     uint8_t *piece = NULL;
-    SEFL_PASS(meet(m));
+    SEFL_PASS(check_connected(m));
     if (m->r.rank > 0)
         return send_all(m, items, n, item_bytes);
     SEFL_TRY(sefl_new(&piece, COLLECT_BYTES, 1));
@@ -237,6 +246,13 @@ unsigned ranks_mpi_group(const ranks_mpi *m)
     return m->group_number;
 }
 
+/* MPI_Abort kills the others at once. The first rank of a group says why the run ends: it gets the
+ * time to do so, and the launcher gets the time to pass its words on. */
+static void wait_for_words(const ranks_mpi *m)
+{
+    clock_pause_ms(m->r.rank ? 700 : 100);
+}
+
 void ranks_mpi_close(ranks_mpi *m)
 {
     int started = 0;
@@ -244,8 +260,10 @@ void ranks_mpi_close(ranks_mpi *m)
         return;
     fflush(NULL);
     (void)MPI_Initialized(&started);
-    if (m->broken && started)
+    if (m->broken && started) {
+        wait_for_words(m);
         (void)MPI_Abort(MPI_COMM_WORLD, EXIT_FAILED);
+    }
     if (m->group != MPI_COMM_NULL)
         (void)MPI_Comm_free(&m->group);
     if (started)
