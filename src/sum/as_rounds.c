@@ -166,6 +166,7 @@ static sefl_status restore(as_rounds *r)
 {
     sefl_status st = SEFL_OK;
     agg_memory m = { 0 };
+    history_drop(&r->fresh); /* another process may have led since */
     SEFL_PASS(as_store_model(r->store, &r->model, r->t->init_hash));
     SEFL_PASS(as_store_signals(r->store, &r->signals));
     st = as_store_memory(r->store, &m);
@@ -232,6 +233,7 @@ void as_rounds_free(as_rounds *r)
     if (!r)
         return;
     as_rounds_drop_released(r);
+    history_drop(&r->fresh);
     sefl_free(r->released);
     agg_free(r->a);
     buf_clear(&r->header);
@@ -402,6 +404,10 @@ sefl_status as_rounds_run(as_rounds *r)
 done:
     if (st != SEFL_OK && as_rounds_stopping(r))
         st = sefl_fail(SEFL_ECANCELLED, "stopped on request");
+    if (st == SEFL_ECANCELLED && as_rounds_keep_history(r) != SEFL_OK)
+        log_warn(r->c.log,
+                 "the noise of the last round is not stored: no later round takes it back",
+                 lf_str("why", sefl_last_error()));
     if (r->link) {
         if (st == SEFL_ECANCELLED && !as_link_dead(r->link))
             (void)!as_link_bye(r->link, false); /* CSP need not wait for a ping */

@@ -186,12 +186,31 @@ static void silent_store(void **state)
     world_free(p.w);
 }
 
+/* AS has the record of round 1 in memory: it serves in place of the stored one, but only if it is
+ * stored. */
+static void fresh_records(void **state)
+{
+    (void)state;
+    for (int stored = 0; stored < 2; stored++) {
+        past_rounds p;
+        int64_t first[VALUES];
+        begin(&p, (dp_filter){ .b = 1, .gamma = { 2500 } });
+        CHECK_OK(round_of(&p, 1, NULL, NULL));
+        noises(&p, 1, first);
+        p.w->fresh = (history_fresh){ .round = 1, .stored = stored, .record = p.w->a.history[1] };
+        p.w->a.history[1] = (sefl_buf){ 0 };
+        CHECK_OK(round_of(&p, 2, NULL, NULL));
+        must_take_back(&p, 2, stored ? first : NULL, stored ? 2500 : 0);
+        world_free(p.w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounds_take_back),    cmocka_unit_test(lost_history_is_left_out),
         cmocka_unit_test(cuts_change_nothing), cmocka_unit_test(lost_after_the_reply),
-        cmocka_unit_test(silent_store),
+        cmocka_unit_test(silent_store),        cmocka_unit_test(fresh_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
