@@ -113,3 +113,9 @@ twice=$(grep '"event":"round revealed"' "$dir/log/csp" | sed 's/.*"round":\([0-9
 [ -z "$twice" ] || fail "round $twice was opened twice"
 case $said in *"blocked 0"*) ;; *) fail "$said" ;; esac
 note "$n failures: $said"
+
+# another task never gets this database
+fed_provision other --clients 2 --words 100 --set model.embed=16 --set model.hidden=16
+expect 1 "$SEFL" aggregator --config "$fed/aggregator/aggregator.yml" --listen 127.0.0.1:0 --csp 127.0.0.1:1 --store "$url" \
+    --shared "$fed/shared" --state "$fed/state"
+says "belongs to the task"

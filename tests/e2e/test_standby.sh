@@ -124,6 +124,12 @@ said=$(SEFL_AUDIT_CSP_STORE="$url" "$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$sa
 fences=$(sql "SELECT fence FROM lease WHERE name = 'csp'")
 note "$stopped stopped, $killed killed, $fences takes of the lease; $said"
 
+# another CSP never gets this database: a federation of its own has other keys
+fed_provision other --clients 2 --words 100 --set model.embed=16 --set model.hidden=16
+expect 1 "$SEFL" csp --config "$fed/csp/csp.yml" --listen 127.0.0.1:0 --store "$url"
+says "belongs to the CSP with the signing key"
+fed=$dir/run
+
 # a store that forgets synced commits is refused, and so is the URL with a password
 "$server" stop "$dir/pg"
 expect 2 "$SEFL" csp --config "$fed/csp-a/csp.yml" --listen 127.0.0.1:0 --store 'postgresql://u:secret@localhost/x'

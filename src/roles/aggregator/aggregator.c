@@ -310,7 +310,11 @@ static sefl_status open_shared(aggregator *a)
     sefl_status st = SEFL_OK;
     const aggregator_settings *c = a->o.settings;
     uint8_t root[32];
-    const journal_place at = { .folder = c->shared, .store = c->store, .root = root };
+    const journal_place at = { .folder = c->shared,
+                               .store = c->store,
+                               .root = root,
+                               .owner = a->task.id,
+                               .owner_is = "task" };
     sign_key_derive(a->key, "sefl shared store 1", root);
     SEFL_TRY(file_make_folder(c->state, 0700));
     SEFL_TRY(journal_open_at(&a->journal, &at, "aggregator", a->task.id));

@@ -21,7 +21,7 @@ sefl_status csp_journal_open(csp_role *r, journal **out, const uint8_t *id)
 {
     const csp_settings *c = r->o.settings;
     journal_place at = { .folder = c->state, .store = c->store };
-    uint8_t root[SHA256_BYTES];
+    uint8_t root[SHA256_BYTES], owner[SHA256_BYTES];
     sha256 h;
     if (c->store) {
         SEFL_NEED(r->o.root != NULL, SEFL_EINVAL,
@@ -32,6 +32,9 @@ sefl_status csp_journal_open(csp_role *r, journal **out, const uint8_t *id)
         sha256_end(&h, root);
         sefl_wipe(&h, sizeof h);
         at.root = root;
+        sha256_of(owner, span_of(sign_key_pub(r->key), SIGN_PUB_BYTES));
+        at.owner = owner;
+        at.owner_is = "CSP with the signing key";
     }
     sefl_status st = journal_open_at(out, &at, "csp", id);
     if (st == SEFL_OK && r->lease.fence > 0)

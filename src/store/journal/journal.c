@@ -226,6 +226,7 @@ static sefl_status open_shared(journal *j, const journal_place *at, const char *
     memcpy(j->root, at->root, sizeof j->root);
     j->f = &db_files;
     SEFL_PASS(db_open(&j->d, &db_pg, at->store, role, pg_steps, PG_STEPS));
+    SEFL_PASS(owner_bind(j->d, at));
     return db_open(&j->big, &db_pg, at->store, role, pg_steps, PG_STEPS);
 }
 #else
