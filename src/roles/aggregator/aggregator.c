@@ -304,6 +304,12 @@ static void listed(void *ctx)
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
+static bool is_running(void *self, uint64_t done, uint64_t total)
+{
+    const aggregator *a = self;
+    return !atomic_load(&a->stop) && progress_report(a->o.going, done, total);
+}
+
 /* Several processes: two connections, so that the rounds do not wait for uploads. */
 static sefl_status open_shared(aggregator *a)
 {
@@ -314,7 +320,8 @@ static sefl_status open_shared(aggregator *a)
                                .store = c->store,
                                .root = root,
                                .owner = a->task.id,
-                               .owner_is = "task" };
+                               .owner_is = "task",
+                               .going = &a->running };
     sign_key_derive(a->key, "sefl shared store 1", root);
     SEFL_TRY(file_make_folder(c->state, 0700));
     SEFL_TRY(journal_open_at(&a->journal, &at, "aggregator", a->task.id));
@@ -564,6 +571,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     pthread_mutex_init(&a->task_lock, NULL);
     cond_init(&a->wake);
     a->listener = -1;
+    a->running = (sefl_progress){ .report = is_running, .self = a };
     SEFL_TRY(tls_listen(&a->listener, c->listen.host, c->listen.port, &a->port));
     if (o->bound)
         SEFL_TRY(o->bound(o->ctx));

@@ -78,6 +78,7 @@ struct aggregator {
     tls *stream[LANES_MAX + 1]; /* to CSP: the lanes, and the link */
     allowlist *allowlist;       /* NULL: no trust list */
     atomic_bool stop;
+    sefl_progress running;     /* says no after aggregator_stop, or if o.going does */
     pthread_mutex_t list_lock; /* one thread at a time reads the list */
     char list_path[PATH_MAX], records[PATH_MAX];
     trust_watch list;

@@ -20,7 +20,7 @@ enum { NAP_MS = 50, POLL_MS = 250 };
 sefl_status csp_journal_open(csp_role *r, journal **out, const uint8_t *id)
 {
     const csp_settings *c = r->o.settings;
-    journal_place at = { .folder = c->state, .store = c->store };
+    journal_place at = { .folder = c->state, .store = c->store, .going = &r->running };
     uint8_t root[SHA256_BYTES], owner[SHA256_BYTES];
     sha256 h;
     if (c->store) {

@@ -242,6 +242,12 @@ static bool goes_on(void *self, uint64_t done, uint64_t total)
     return !atomic_load(&r->ending) && !atomic_load(&r->stop);
 }
 
+static bool is_running(void *self, uint64_t done, uint64_t total)
+{
+    (void)done, (void)total;
+    return !atomic_load(&((csp_role *)self)->stop);
+}
+
 sefl_status csp_task_fits(void *ctx, const task *t)
 {
     const csp_role_options *o = &((const csp_role *)ctx)->o;
@@ -372,6 +378,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     r->o = *o;
     r->fd = -1;
     r->served = true;
+    r->running = (sefl_progress){ .report = is_running, .self = r };
     pthread_mutex_init(&r->list_lock, NULL);
     pthread_mutex_init(&r->task_lock, NULL);
     r->coins = o->coins ? *o->coins : coins_system();
@@ -608,7 +615,8 @@ sefl_status csp_role_run(csp_role *r)
                                 .idle_ms = LINK_IDLE_MS,
                                 .silent_ms = 1000 * r->o.settings->link_silence_s };
     if (r->o.settings->store)
-        SEFL_PASS(become_active(r));
+        st = become_active(r);
+    SEFL_PASS(st == SEFL_ECANCELLED && atomic_load(&r->stop) ? SEFL_OK : st);
     if (atomic_load(&r->stop) && !r->csp && !r->queue)
         return SEFL_OK; /* a standby that was not needed */
     if (is_over(r)) {   /* AS ended it in an earlier run */

@@ -99,6 +99,7 @@ struct csp_role {
     atomic_bool lease_end, lease_lost;
 
     atomic_bool stop, reload;
+    sefl_progress running; /* says no after csp_role_stop */
 };
 
 /* ---- active.c -------------------------------------------------------------------------------- */

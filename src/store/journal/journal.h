@@ -29,6 +29,7 @@
 #define STORE_JOURNAL_JOURNAL_H
 
 #include "base/buf.h"
+#include "base/progress.h"
 #include "base/random.h"
 #include "base/sha256.h"
 #include "base/span.h"
@@ -57,6 +58,7 @@ typedef struct journal_place {
     const uint8_t *root;  /* 32 bytes, copied; only with a store */
     const uint8_t *owner; /* 32 bytes: with a store, whom it serves; NULL: does not matter */
     const char *owner_is; /* with an owner, for messages: "task", "CSP with the signing key" */
+    const sefl_progress *going; /* with a store: as in db_open_while; may be NULL */
 } journal_place;
 
 /* True if the text names a database server rather than a folder. */
