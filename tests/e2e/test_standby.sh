@@ -102,6 +102,10 @@ done
 before=$(closed)
 fed_until 60 "closing of a round" one_more_closed
 "$server" crash "$dir/pg"
+now=
+for b in a b; do [ ! -s "$fed/csp-$b/ready" ] || ! fed_running "csp-$b" || now=$b; done
+says_away() { case $("$SEFL" status -c "$fed/csp-$now/csp.yml" || :) in *"DATABASE AWAY since 2"*) ;; *) return 1 ;; esac; }
+fed_until 60 "sign of the lost database at csp-$now" says_away
 "$server" again "$dir/pg"
 note "the database was killed"
 [ "$stopped" -gt 0 ] || fail "no process was stopped: the task ended before"

@@ -11,6 +11,7 @@
 #include "roles/aggregator/tally.h"
 #include "roles/health.h"
 #include "roles/own_task.h"
+#include "roles/pulse.h"
 #include "roles/server.h"
 
 #include <errno.h>
@@ -283,13 +284,16 @@ static void look_at_round(aggregator *a)
 static void every_second(void *ctx)
 {
     aggregator *a = of_http(ctx);
-    agg_status_look(a);
+    const uint64_t away = a->rounds ? rounds_away(a->rounds) : 0;
+    pulse_log(&a->away_told, away, a->o.log);
+    if (away == 0)
+        agg_status_look(a);
     audit_log_tick(a->audit);
     look_at_list(a);
     look_at_certificate(a);
     if (a->queue)
         agg_queue_tick(a);
-    if (a->rounds) {
+    if (a->rounds && away == 0) {
         ingest_sweep(a->ingest, still_welcome, a);
         look_at_round(a);
     }

@@ -381,6 +381,7 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     r->running = (sefl_progress){ .report = is_running, .self = r };
     pthread_mutex_init(&r->list_lock, NULL);
     pthread_mutex_init(&r->task_lock, NULL);
+    pthread_mutex_init(&r->seen_lock, NULL);
     r->coins = o->coins ? *o->coins : coins_system();
     r->clock = clock_monotonic();
     r->wall = o->wall ? *o->wall : clock_wall();
@@ -519,6 +520,7 @@ static void look_around(csp_role *r)
     if (now - r->looked_ms < ACCEPT_MS) /* every connection of a stranger leads here */
         return;
     r->looked_ms = now;
+    pulse_log(&r->away_told, csp_away(r), r->o.log);
     csp_status_look(r);
     if (r->queue)
         task_queue_look(r->queue);
@@ -706,6 +708,7 @@ void csp_role_free(csp_role *r)
     allowlist_free(r->allowlist);
     allowlist_free(r->young);
     pthread_mutex_destroy(&r->list_lock);
+    pthread_mutex_destroy(&r->seen_lock);
     pthread_mutex_destroy(&r->task_lock);
     sign_key_free(r->key);
     if (r->fd >= 0)
