@@ -688,6 +688,11 @@ bool rounds_leads(const rounds *r)
     return !r->share || share_leads(r->share);
 }
 
+uint64_t rounds_away(const rounds *r)
+{
+    return r->share ? share_away(r->share) : 0;
+}
+
 const char *rounds_bodies(const rounds *r)
 {
     return r->share ? share_bodies(r->share) : NULL;

@@ -53,6 +53,11 @@ bool share_led(const share *s)
     return atomic_load(&s->led);
 }
 
+uint64_t share_away(const share *s)
+{
+    return pulse_away(&s->pulse, s->r->c.as.mono, s->r->c.as.wall);
+}
+
 const char *share_bodies(const share *s)
 {
     return s->bodies;
@@ -262,11 +267,25 @@ static void take_requests(share *s)
     buf_clear(&bytes);
 }
 
+/* Does the store answer? */
+static void ask(share *s)
+{
+    lease_info info;
+    sefl_status st = lease_look(s->c.own, lease_name, &info);
+    if (st == SEFL_OK || st == SEFL_ENOTFOUND)
+        pulse_heard(&s->pulse, s->r->c.as.mono);
+}
+
 static void *keep(void *arg)
 {
     share *s = arg;
     bool told = false;
+    uint64_t ask_ms = 0;
     while (!atomic_load(&s->stop)) {
+        if (share_mono_ms(s) >= ask_ms) {
+            ask(s);
+            ask_ms = share_mono_ms(s) + PULSE_EVERY_MS;
+        }
         if (share_leads(s) && !atomic_load(&s->lost)) {
             keep_lease(s);
             sefl_status st = look_at_uploads(s);
@@ -286,9 +305,13 @@ static sefl_status follow(share *s)
 {
     uint64_t round;
     uint32_t clients = 0;
+    lease_info info;
     agg_phase p = share_phase(s, &round);
     if (p == AGG_COLLECTING)
         SEFL_PASS(shared_count(s->c.own, round, &clients));
+    /* a connection that is dead is noticed here, and not under the driver's lock */
+    sefl_status st = lease_look(s->r->c.journal, lease_name, &info);
+    SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
     SEFL_PASS(as_rounds_follow(s->r->driver, clients));
     pthread_mutex_lock(s->r->lock);
     const agg *a = as_rounds_agg(s->r->driver);
@@ -433,6 +456,7 @@ sefl_status share_new(share **out, rounds *r, const share_config *c)
     pthread_mutex_init(&s->lock, NULL);
     cond_init(&s->wake);
     SEFL_TRY(shared_open(c->own, &s->me));
+    pulse_heard(&s->pulse, r->c.as.mono);
     snprintf(s->bodies, sizeof s->bodies, INGEST_BODIES "-%" PRIu64, s->me);
     if (gethostname(host, sizeof host - 1) != 0)
         host[0] = 0;

@@ -94,6 +94,8 @@ sefl_status share_run(share *s) SEFL_MUST_CHECK;
 void share_stop(share *s);
 bool share_leads(const share *s);
 bool share_led(const share *s); /* this process or another one leads */
+/* As pulse_away. */
+uint64_t share_away(const share *s);
 
 /* The folder of this process's bodies in a round: "bodies-7". */
 const char *share_bodies(const share *s);

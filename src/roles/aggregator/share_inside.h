@@ -4,6 +4,7 @@
 #define ROLES_AGGREGATOR_SHARE_INSIDE_H
 
 #include "roles/aggregator/rounds_inside.h"
+#include "roles/pulse.h"
 #include "store/journal/lease.h"
 #include "store/journal/shared.h"
 
@@ -35,6 +36,7 @@ struct share {
     bool has_keeper, has_worker;
     atomic_bool stop, leads, lost;
     atomic_bool led; /* some process leads */
+    pulse pulse;     /* of the store */
 
     pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t wake;
