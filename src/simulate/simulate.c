@@ -334,6 +334,8 @@ static sefl_status advance(sim *s, uint64_t round, const int64_t *w, uint32_t cl
     }
     SEFL_PASS(step_apply(&s->step, s->t, s->theta, average, s->pool));
     s->clip = task_next_clip(s->t, s->clip, w, clients);
+    if (s->clip > 0)
+        s->r.clip = 1e-9 * (double)s->clip;
     return evaluate(s, round);
 }
 
