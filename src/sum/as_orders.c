@@ -515,7 +515,7 @@ static sefl_status keep_check(as_rounds *r, uint64_t round, const release_made *
         return SEFL_OK;
     log_info(r->c.log, "release checked", lf_u64("round", round), lf_real("norm", n->norm),
              lf_real("bound", n->bound), lf_real("largest", n->largest),
-             lf_real("signal", n->signal));
+             lf_real("signal", n->signal), lf_if(made->clip > 0, lf_real("clip", made->clip)));
     if (release_signals_add(&r->signals, r->t, round, n->signal, &median))
         log_warn(r->c.log, "the sum is much larger than in earlier rounds", lf_u64("round", round),
                  lf_real("signal", n->signal), lf_real("median", median));
@@ -545,6 +545,7 @@ static sefl_status order_release(as_rounds *r, const agg_order *o)
     p.perplexity = made.perplexity;
     p.word_perplexity = made.word_perplexity;
     p.eval_seconds = made.eval_seconds;
+    p.clip = made.clip;
     r->parts.release = lap(r, &began);
     p.parts = r->parts;
     p.release_seconds = 1e-9 * (double)r->parts.release;

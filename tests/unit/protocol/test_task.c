@@ -887,12 +887,17 @@ static void test_filter(void **state)
     task a;
     CHECK_OK(sample_task(&a, "privacy.filter=auto", "rounds.max_per_client=1", "rounds.count=100",
                          "rounds.enrolled=800", "rounds.threshold=0", NULL));
-    assert_true(a.filter.b == 1 && a.filter.gamma[0] == 3554 && a.separation == 100);
+    const dp_filter best = dp_filter_best(100, &(dp_turns){ 1, 100 }, 0); /* of several lags */
+    assert_true(a.filter.b == 4 && memcmp(&a.filter, &best, sizeof best) == 0);
+    assert_int_equal(a.separation, 100);
+    char warning[TASK_TURNS_TEXT];
+    assert_false(task_turns_warning(warning, &a));
     assert_int_equal(a.threshold, 4);
     task_clear(&a);
     CHECK_OK(sample_task(&a, "privacy.filter=auto", "rounds.separation=20", "rounds.count=100",
                          "rounds.enrolled=800", "server.step=momentum", NULL));
-    assert_true(a.filter.gamma[0] == 3800 && a.separation == 20 && a.max_rounds_per_client == 0);
+    assert_true(a.filter.b == 1 && a.filter.gamma[0] == 3800);
+    assert_true(a.separation == 20 && a.max_rounds_per_client == 0);
     task_clear(&a);
     /* 33 apart would leave nobody for round 100 */
     CHECK_OK(sample_task(&a, "privacy.filter=auto", "rounds.max_per_client=3", "rounds.count=100",
@@ -1118,6 +1123,41 @@ static void test_external_refusals(void **state)
     buf_clear(&out);
 }
 
+/* Clients that take every turn run out before the last round. */
+static void test_turns_end(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *most, *apart, *sampling;
+        bool warns;
+    } cases[] = {
+        { "rounds.max_per_client=5", "rounds.separation=8", "privacy.rate=1", false },
+        { "rounds.max_per_client=5", "rounds.separation=7", "privacy.rate=1", true },
+        { "rounds.max_per_client=39", "rounds.separation=1", "privacy.rate=1", true },
+        { "rounds.max_per_client=40", "rounds.separation=1", "privacy.rate=1", false },
+        { "rounds.max_per_client=0", "rounds.separation=7", "privacy.rate=1", false },
+        { "rounds.max_per_client=5", "privacy.sampling=open", "privacy.rate=0.1", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[TASK_TURNS_TEXT];
+        sefl_buf words = { 0 };
+        task t;
+        CHECK_OK(sample_task(&t, "rounds.count=40", "rounds.enrolled=800", "privacy.claim=none",
+                             cases[i].most, cases[i].apart, cases[i].sampling, NULL));
+        assert_true(task_turns_warning(text, &t) == cases[i].warns);
+        CHECK_OK(task_explain(&words, &t));
+        assert_true(has(&words, "WARNING: the clients run out") == cases[i].warns);
+        if (i == 1) {
+            assert_non_null(strstr(text, "has its last one in round 35 or before, but the task has "
+                                         "40 rounds"));
+            assert_non_null(strstr(text, "rounds.separation to 8, rounds.max_per_client to 6 or "
+                                         "rounds.count to 35"));
+        }
+        task_clear(&t);
+        buf_clear(&words);
+    }
+}
+
 /* A part of a built-in model: fewer values in an update, so less noise for the same z. */
 static void test_only(void **state)
 {
@@ -1190,6 +1230,7 @@ int main(void)
         cmocka_unit_test(test_explain),
         cmocka_unit_test(test_external),
         cmocka_unit_test(test_external_refusals),
+        cmocka_unit_test(test_turns_end),
         cmocka_unit_test(test_only),
         cmocka_unit_test(test_faults),
     };
