@@ -49,7 +49,7 @@ TEXT = {
               "model.batch=20", "model.steps=35"],
     "set": ["training.lr=20", "training.dropout=0.2", "training.gradient_clip=0.25"],
     "clip": {"random": 10, "public": 1, "public-body": 1},
-    "train": ["training.lr=20", "training.dropout=0.2", "training.epochs=10"],
+    "train": ["training.lr=20", "training.dropout=0.2", "training.epochs=4"],
 }
 
 
