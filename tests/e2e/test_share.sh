@@ -79,6 +79,12 @@ says_back() {
     [ "$(away_seconds "$1")" = 0 ] || return 1
     case $(page "$1") in *database_away*) return 1 ;; esac
 }
+leads_of() { cat "$dir/log/one" "$dir/log/two" | grep -c '"event":"this process leads"' || :; }
+leader() { # prints one or two: whose process has the lease
+    holder=$(psql -qAtX "$url" -c "SELECT holder FROM lease WHERE name = 'aggregator'")
+    for w in one two; do [ "${holder##*:}" != "$(cat "$dir/run/$w.pid")" ] || echo $w; done
+}
+other_leads() { [ "$(leader)" != "$1" ] || is_over; }
 is_over() { grep -qs '"event":"task over"' "$dir/log/one" "$dir/log/two"; }
 closed() { cat "$dir/log/one" "$dir/log/two" | grep -c '"event":"round closed"' || :; }
 one_more_closed() { [ "$(closed)" -gt "$before" ] || is_over; }
@@ -102,10 +108,18 @@ while [ "$n" -lt $kills ]; do
     [ "$(fed_random 2 "who $n" | cut -d. -f1)" = 0 ] || who=two
     case $((n % 6)) in
     1)
-        note "failure $n: $who hangs"
-        fed_kill STOP $who
-        sleep 3 # its lease is 2 s
-        fed_kill CONT $who
+        who=$(leader)
+        note "failure $n: $who, which leads, hangs"
+        fed_kill STOP "$who"
+        fed_until 20 "other leader" other_leads "$who"
+        sleep 1 # the other one has its link to CSP
+        before=$(grep -c '"event":"aggregator connected"' "$dir/log/csp")
+        leads=$(leads_of)
+        fed_kill CONT "$who"
+        sleep 1
+        # it asked the store before it dialled: CSP had no other connection, unless the lead has changed again
+        [ "$(grep -c '"event":"aggregator connected"' "$dir/log/csp")" = "$before" ] || [ "$(leads_of)" != "$leads" ] ||
+            fail "$who dialled CSP although it leads no more"
         ;;
     0)
         note "failure $n: kill of PostgreSQL"
