@@ -128,6 +128,18 @@ said=$(SEFL_AUDIT_CSP_STORE="$url" "$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$sa
 fences=$(sql "SELECT fence FROM lease WHERE name = 'csp'")
 note "$stopped stopped, $killed killed, $fences takes of the lease; $said"
 
+# the audit logs of both processes together are CSP's record; one of them alone lacks rounds
+said=$("$SEFL" verify "$fed/aggregator" "$fed/csp-a" "$fed/csp-b" 2>&1) || fail "verify: $said"
+case $said in *"their logs agree on 14 rounds"*) ;; *) fail "verify: $said" ;; esac
+for b in a b; do
+    if said=$("$SEFL" verify "$fed/aggregator" "$fed/csp-$b" 2>&1); then fail "csp-$b alone has all rounds: $said"; fi
+    case $said in *WRONG*"is missing: "*) ;; *) fail "verify: $said" ;; esac
+done
+cp "$fed/csp-b/state/audit.jsonl" "$dir/kept"
+sed -i '$d' "$fed/csp-b/state/audit.jsonl" # the second process's chain is checked, too
+if said=$("$SEFL" verify "$fed/aggregator" "$fed/csp-a" "$fed/csp-b" 2>&1); then fail "a cut log: $said"; fi
+cp "$dir/kept" "$fed/csp-b/state/audit.jsonl"
+
 # another CSP never gets this database: a federation of its own has other keys
 fed_provision other --clients 2 --words 100 --set model.embed=16 --set model.hidden=16
 expect 1 "$SEFL" csp --config "$fed/csp/csp.yml" --listen 127.0.0.1:0 --store "$url"
