@@ -562,7 +562,7 @@ static void test_noise_modes(void **state)
         dp_event ev = task_event(&t, 1);
         assert_int_equal(ev.noise, DP_NOISE_DISCRETE);
         /* sigma is at least z * D, in fine steps */
-        assert_true(t.sigma_steps >= sqrt((double)t.grid.s2) && t.sigma_steps < 38664);
+        assert_true(t.sigma_steps >= sqrt((double)t.grid.s2) && t.sigma_steps < 38668);
         assert_true(ev.sigma_steps == t.sigma_steps && ev.dim == 0);
         CHECK_OK(dp_event_check(&ev));
         task_clear(&t);
@@ -1123,6 +1123,45 @@ static void test_external_refusals(void **state)
     buf_clear(&out);
 }
 
+/* Own noise under paillier has a reserve for carries; where it may not suffice, no claim. */
+static void test_carries(void **state)
+{
+    (void)state;
+    static const char own[] = "privacy.noise=own", paillier[] = "crypto.scheme=paillier";
+    task t, pad;
+    dgauss law, grid;
+    CHECK_OK(sample_task(&t, own, paillier, NULL));
+    CHECK_OK(dgauss_for_grid(&grid, &t.grid));
+    CHECK_OK(own_law(&law, &t));
+    assert_true(law.num - grid.num >= grid.num / 5000 && law.num - grid.num < grid.num / 4000);
+    assert_true(own_carries(&t) > 1e-6 && own_carries(&t) <= 2e-4);
+    CHECK_OK(sample_task(&pad, own, NULL));
+    CHECK_OK(dgauss_for_grid(&grid, &pad.grid));
+    CHECK_OK(own_law(&law, &pad));
+    assert_true(law.num == grid.num && own_carries(&pad) == 0);
+    /* the limit: with so many values and 16 guard bits the reserve suffices, with 15 it does not */
+    pad.ahe.pack.g = 16, pad.values = pad.grid.s2;
+    assert_true(own_carries(&pad) <= 2e-4);
+    pad.ahe.pack.g = 15;
+    assert_true(own_carries(&pad) > 2e-4);
+    task_clear(&pad);
+    task_clear(&t);
+    CHECK_STATUS(sample_task(&t, own, paillier, "privacy.filter=3000", "privacy.z=4", NULL),
+                 SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "nothing is proven about its carries"));
+    CHECK_OK(sample_task(&t, own, paillier, "privacy.filter=3000", "privacy.z=4",
+                         "privacy.claim=none", NULL));
+    task_clear(&t);
+    CHECK_STATUS(
+        sample_task(&t, own, paillier, "privacy.sampling=hidden", "privacy.rate=0.5", NULL),
+        SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "no proof for a claim that relies on sampling"));
+    CHECK_STATUS(sample_task(&t, own, paillier, "privacy.z=400", NULL), SEFL_EINVAL);
+    assert_non_null(strstr(sefl_last_error(), "Renyi orders up to 1024"));
+    CHECK_OK(sample_task(&t, own, "privacy.z=400", NULL));
+    task_clear(&t);
+}
+
 /* Clients that take every turn run out before the last round. */
 static void test_turns_end(void **state)
 {
@@ -1231,6 +1270,7 @@ int main(void)
         cmocka_unit_test(test_external),
         cmocka_unit_test(test_external_refusals),
         cmocka_unit_test(test_turns_end),
+        cmocka_unit_test(test_carries),
         cmocka_unit_test(test_only),
         cmocka_unit_test(test_faults),
     };
