@@ -12,6 +12,7 @@ page_state page_state_none(void)
 {
     return (page_state){
         .facts = run_facts_none(),
+        .database_away = NAN,
         .need = NAN,
         .arrived = NAN,
         .most = NAN,
@@ -206,6 +207,7 @@ sefl_status page_state_write(sefl_buf *out, const page_state *s)
     text(&j, "crypto", s->crypto);
     word(&j, "healthy", s->healthy);
     word(&j, "paused", s->paused);
+    number(&j, "database_away_since", s->database_away);
     write_task(&j, s);
     write_round(&j, s);
     write_privacy(&j, s);

@@ -27,7 +27,8 @@ typedef struct page_state {
     const char *role, *phase; /* phase may be NULL */
     const char *crypto;       /* a simulation's: clear or full; NULL: none */
     page_known healthy, paused;
-    run_facts facts; /* the task; !known: none */
+    double database_away; /* its database does not answer since then, Unix time */
+    run_facts facts;      /* the task; !known: none */
     page_known hidden;
     double need; /* clients without which a round is skipped */
 

@@ -62,6 +62,7 @@ sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n)
     json j = json_into(out);
     json_open(&j, '{');
     json_fields(&j, lf_str("role", n->role), lf_bool("healthy", n->healthy),
+                lf_if(n->database_away > 0, lf_u64("database_away_since", n->database_away)),
                 lf_bool(n->peer, n->peer_is_there), lf_str("phase", n->phase),
                 lf_u64("round", n->round), lf_u64("rounds", n->task ? n->task->rounds : 0),
                 n->task ? lf_key("task", n->task->id) : lf_str("task", ""));
@@ -115,6 +116,7 @@ static const struct member {
     { "perplexity_round", NUMBER, AT(perplexity_round), 0 },
     { "queued", NUMBER, AT(queued), 0 },
     { "control", NUMBER, AT(control), 0 },
+    { "database_away_since", NUMBER, AT(database_away_since), 0 },
     { "perplexity", REAL, AT(perplexity), 0 },
     { "epsilon_server", REAL, AT(epsilon_server), 0 },
     { "epsilon_others", REAL, AT(epsilon_others), 0 },

@@ -11,6 +11,8 @@
  * The status is 200 if the server is healthy, 503 if not. AS is healthy while the link to CSP is
  * up, since no round begins or ends without CSP, once the task is over, and while it has none. CSP
  * is healthy while it runs; it waits for AS to dial, and the page shows whether AS is connected.
+ * Neither is healthy while its database does not answer ("database_away_since":1790000000); the
+ * page then shows what was true before.
  * The page shows only public facts (the task, its round) and nothing about a single client; it
  * leaves out the number of arrived updates if the task does not publish counts. The
  * setting `health` is a loopback address (net/local_http.h explains why), or empty for no page.
@@ -46,9 +48,10 @@ typedef struct health_news {
     uint64_t deadline_s;       /* of the open round, Unix time */
     const rounds_report *last; /* AS: the latest round since the start; round 0 or NULL: none */
     const rounds_report *measured; /* AS: the latest one with a perplexity; as `last` */
-    uint64_t control; /* id of the operator's order that it obeys (control.h); 0: none */
-    bool has_queue;   /* it has a folder of tasks, ... */
-    uint64_t queued;  /* ... and these wait in it */
+    uint64_t database_away; /* its database does not answer since then, Unix time; 0: it does */
+    uint64_t control;       /* id of the operator's order that it obeys (control.h); 0: none */
+    bool has_queue;         /* it has a folder of tasks, ... */
+    uint64_t queued;        /* ... and these wait in it */
 } health_news;
 
 #define HEALTH_NO_TASK "no task" /* a phase of both servers */
@@ -63,7 +66,7 @@ typedef struct health_facts {
     bool healthy, peer_is_there, paused, pausing, ending;
     bool has_arrived, has_queue;
     uint64_t round, rounds, arrived, need, most, extensions, deadline_at, last_round, queued;
-    uint64_t perplexity_round, control;
+    uint64_t perplexity_round, control, database_away_since;
     double perplexity, epsilon_server, epsilon_others, epsilon_target;
 } health_facts;
 

@@ -185,6 +185,9 @@ void monitor_common(prom *p, const monitor *m, const monitor_view *v)
     prom_u64(p, PROM_LABELS({ "role", n->role }, { "version", METRICS_VERSION }), 1);
     write_process(p, m);
     monitor_count(p, MONITOR_HEALTHY, n->healthy);
+    const sefl_clock wall = clock_wall();
+    const uint64_t now = clock_ms(&wall) / 1000, away = n->database_away;
+    monitor_count(p, MONITOR_DATABASE, away == 0 ? 0 : now > away ? now - away : 1);
     monitor_family(p, MONITOR_PEER);
     monitor_sample(p, "peer", n->peer, n->peer_is_there);
     monitor_family(p, MONITOR_PHASE);

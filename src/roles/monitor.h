@@ -43,6 +43,8 @@
     X(CERTIFICATE, "sefl_certificate_expiry_timestamp_seconds", GAUGE, "", BOTH, PUBLIC,          \
       "Time when the server's own TLS certificate expires, in seconds since 1970.")               \
     X(HEALTHY, "sefl_healthy", GAUGE, "", BOTH, PUBLIC, "1 if /healthz answers 200, 0 if 503.")   \
+    X(DATABASE, "sefl_database_away_seconds", GAUGE, "", BOTH, PUBLIC,                            \
+      "Time since the server's database last answered; 0 if it answers, or if there is none.")    \
     X(PEER, "sefl_peer_connected", GAUGE, "peer", BOTH, PUBLIC,                                   \
       "1 if the other server is connected.")                                                      \
     X(PHASE, "sefl_phase", GAUGE, "phase", BOTH, PUBLIC,                                          \

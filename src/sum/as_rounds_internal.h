@@ -47,8 +47,6 @@ uint64_t as_rounds_wall_ms(const as_rounds *r);
 void as_rounds_linked_now(as_rounds *r);
 /* Stores the machine's memory, the row and the latest model in one step. Call it with the lock. */
 sefl_status as_rounds_remember(as_rounds *r) SEFL_MUST_CHECK;
-/* Correlated noise: stores the record of the latest released round, unless it is stored. */
-sefl_status as_rounds_keep_history(as_rounds *r) SEFL_MUST_CHECK;
 /* Passes an event to the machine, then stores the machine's memory if it changed. */
 sefl_status as_rounds_tell(as_rounds *r, const agg_event *e) SEFL_MUST_CHECK;
 sefl_status as_rounds_say(as_rounds *r, agg_event_kind kind, uint64_t round) SEFL_MUST_CHECK;

@@ -2,7 +2,8 @@
  *     ledgers compared -> shares taken, erased from the pool -> charge durable -> sum decrypted ->
  *     reply computed -> csp_store_reveal: output and mark durable -> the round key wiped ->
  *     the first byte of the output leaves
- * Then CSP stores what it keeps for later rounds: losing that is safe (history.h). Shares that were taken are lost if a later step fails.
+ * Then CSP stores what it keeps for later rounds: losing that is safe (history.h). Shares that were
+ * taken are lost if a later step fails.
  * After the mark CSP only repeats the output from the store. */
 #include "base/alloc.h"
 #include "base/sha256.h"

@@ -11,6 +11,7 @@ static size_t record_bytes(const task *t)
 
 sefl_status history_load(history *h, const task *t, uint64_t round, history_get *get, void *ctx)
 {
+    history_only(h, 0); /* of an earlier call */
     for (unsigned j = 0; j < t->filter.b; j++) {
         sefl_buf *b = &h->past[j];
         if (t->filter.gamma[j] == 0 || round <= j + 1)

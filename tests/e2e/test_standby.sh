@@ -102,6 +102,10 @@ done
 before=$(closed)
 fed_until 60 "closing of a round" one_more_closed
 "$server" crash "$dir/pg"
+now=
+for b in a b; do [ ! -s "$fed/csp-$b/ready" ] || ! fed_running "csp-$b" || now=$b; done
+says_away() { case $("$SEFL" status -c "$fed/csp-$now/csp.yml" || :) in *"DATABASE AWAY since 2"*) ;; *) return 1 ;; esac; }
+fed_until 60 "sign of the lost database at csp-$now" says_away
 "$server" again "$dir/pg"
 note "the database was killed"
 [ "$stopped" -gt 0 ] || fail "no process was stopped: the task ended before"
@@ -124,7 +128,42 @@ said=$(SEFL_AUDIT_CSP_STORE="$url" "$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$sa
 fences=$(sql "SELECT fence FROM lease WHERE name = 'csp'")
 note "$stopped stopped, $killed killed, $fences takes of the lease; $said"
 
+# the audit logs of both processes together are CSP's record; one of them alone lacks rounds
+said=$("$SEFL" verify "$fed/aggregator" "$fed/csp-a" "$fed/csp-b" 2>&1) || fail "verify: $said"
+case $said in *"their logs agree on 14 rounds"*) ;; *) fail "verify: $said" ;; esac
+for b in a b; do
+    if said=$("$SEFL" verify "$fed/aggregator" "$fed/csp-$b" 2>&1); then fail "csp-$b alone has all rounds: $said"; fi
+    case $said in *WRONG*"is missing: "*) ;; *) fail "verify: $said" ;; esac
+done
+cp "$fed/csp-b/state/audit.jsonl" "$dir/kept"
+sed -i '$d' "$fed/csp-b/state/audit.jsonl" # the second process's chain is checked, too
+if said=$("$SEFL" verify "$fed/aggregator" "$fed/csp-a" "$fed/csp-b" 2>&1); then fail "a cut log: $said"; fi
+cp "$dir/kept" "$fed/csp-b/state/audit.jsonl"
+
+# another CSP never gets this database: a federation of its own has other keys
+fed_provision other --clients 2 --words 100 --set model.embed=16 --set model.hidden=16
+expect 1 "$SEFL" csp --config "$fed/csp/csp.yml" --listen 127.0.0.1:0 --store "$url"
+says "belongs to the CSP with the signing key"
+
+# SIGTERM ends a server that waits for the first answer of a database, and at once
+fed_start mute python3 -c '
+import socket, sys, time
+s = socket.create_server(("127.0.0.1", 0)) # never accepts
+open(sys.argv[1], "w").write(str(s.getsockname()[1]))
+time.sleep(600)' "$dir/mute"
+fed_until 10 "mute server" test -s "$dir/mute"
+mute="postgresql://u@127.0.0.1:$(cat "$dir/mute")/x"
+fed_start mute-csp "$SEFL" csp --config "$fed/csp/csp.yml" --listen 127.0.0.1:0 --store "$mute"
+fed_start mute-as "$SEFL" aggregator --config "$fed/aggregator/aggregator.yml" --listen 127.0.0.1:0 --csp 127.0.0.1:1 \
+    --store "$mute" --shared "$fed/shared" --state "$fed/state"
+sleep 1
+fed_running mute-csp && fed_running mute-as || fail "a server does not wait for its database"
+fed_kill TERM mute-csp mute-as
+fed_done mute-csp 2
+fed_done mute-as 2
+
 # a store that forgets synced commits is refused, and so is the URL with a password
+fed=$dir/run
 "$server" stop "$dir/pg"
 expect 2 "$SEFL" csp --config "$fed/csp-a/csp.yml" --listen 127.0.0.1:0 --store 'postgresql://u:secret@localhost/x'
 says "passfile"

@@ -327,6 +327,16 @@ for f in aggregator/aggregator.yml aggregator/state/audits/audit-$session.bin ag
     says "is not a file"
 done
 
+tampered "things that are no files: all others are still checked"
+mkdir -p "$fed/clients/zz/client.yml"
+verify 0 "$fed"
+says "note   $fed/clients/zz/client.yml: "
+mkdir "$fed/aggregator/state/audits/audit-0000000000000000.bin"
+verify 1 "$fed"
+says "WRONG  $fed/aggregator/state/audits/audit-0000000000000000.bin: "
+says "ok     $fed/csp/state/audit.jsonl: "
+says "1 checks failed"
+
 tampered "a record that somebody adds: of another CSP"
 "$SEFL" audit "$dir/sample.bin" --sample
 session=$("$SEFL" audit "$dir/sample.bin" | sed -n 's/^session *\(.\{16\}\).*/\1/p')

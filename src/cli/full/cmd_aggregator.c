@@ -86,6 +86,7 @@ static sefl_status start(void *self, const settings *set, void **out)
                                       .bound = daemon_bound,
                                       .round = on_round,
                                       .sample = sample_file,
+                                      .going = &s->d.going,
                                       .waiting = meter_terminal() ? on_waiting : NULL }));
     *out = role;
     return SEFL_OK;

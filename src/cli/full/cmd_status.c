@@ -212,6 +212,17 @@ static void add_deadline(char out[LINE], const health_facts *f, bool absolute)
         add(out, ", %" PRId64 " min left", left / 60);
 }
 
+static void add_away(char out[LINE], const health_facts *f)
+{
+    const time_t at = (time_t)(f->database_away_since < DEADLINE_MAX ? f->database_away_since : 0);
+    char clock[40] = "";
+    struct tm tm;
+    if (f->database_away_since == 0 || !localtime_r(&at, &tm))
+        return;
+    strftime(clock, sizeof clock, "%Y-%m-%d %H:%M:%S", &tm);
+    add(out, "  DATABASE AWAY since %s: it does not answer", clock);
+}
+
 static void add_last_round(char out[LINE], const health_facts *f)
 {
     if (strcmp(f->last_outcome, "blocked") == 0)
@@ -268,6 +279,8 @@ static void make_line(char out[LINE], const view *v, bool absolute)
         add(out, "; at the end:");
     if (*v->now.name)
         add(out, "  %s", cli_plain(text, sizeof text, v->now.name));
+    if (v->running)
+        add_away(out, &v->now);
     add_round(out, &v->now);
     if (v->now.deadline_at > 0 && v->running)
         add_deadline(out, &v->now, absolute);
@@ -286,24 +299,27 @@ static void put_json(json *j, const view *v)
                 lf_bool("healthy", is_healthy(v)), lf_if(is_finished(v), lf_bool("finished", true)),
                 lf_if(!v->known, lf_str("trouble", v->trouble)));
     if (v->known)
-        json_fields(
-            j, lf_str("role", f->role), lf_str("phase", f->phase), lf_u64("round", f->round),
-            lf_u64("rounds", f->rounds), lf_str("task", f->task), lf_str("task_name", f->name),
-            lf_bool("paused", f->paused), lf_if(f->pausing, lf_bool("pausing", true)),
-            lf_if(f->ending, lf_bool("ending", true)), lf_if(*f->why, lf_str("why", f->why)),
-            lf_if(server && has_link(v), lf_bool("peer_connected", f->peer_is_there)),
-            lf_if(f->has_arrived, lf_u64("arrived", f->arrived)),
-            lf_if(f->need > 0, lf_u64("need", f->need)),
-            lf_if(f->need > 0, lf_u64("most", f->most)),
-            lf_if(f->deadline_at > 0, lf_u64("deadline_at", f->deadline_at)),
-            lf_if(f->last_round > 0, lf_u64("last_round", f->last_round)),
-            lf_if(*f->last_outcome, lf_str("last_outcome", f->last_outcome)),
-            lf_if(!isnan(f->perplexity), lf_real("perplexity", f->perplexity)),
-            lf_if(f->perplexity_round > 0, lf_u64("perplexity_round", f->perplexity_round)),
-            lf_if(!isnan(spent), lf_real("epsilon_spent", spent)),
-            lf_if(!isnan(f->epsilon_target), lf_real("epsilon_target", f->epsilon_target)),
-            lf_if(f->has_queue, lf_u64("queued", f->queued)),
-            lf_if(!server, lf_u64("models", v->models)));
+        json_fields(j, lf_str("role", f->role), lf_str("phase", f->phase),
+                    lf_u64("round", f->round), lf_u64("rounds", f->rounds), lf_str("task", f->task),
+                    lf_str("task_name", f->name), lf_bool("paused", f->paused),
+                    lf_if(f->pausing, lf_bool("pausing", true)),
+                    lf_if(f->ending, lf_bool("ending", true)),
+                    lf_if(f->database_away_since > 0,
+                          lf_u64("database_away_since", f->database_away_since)),
+                    lf_if(*f->why, lf_str("why", f->why)),
+                    lf_if(server && has_link(v), lf_bool("peer_connected", f->peer_is_there)),
+                    lf_if(f->has_arrived, lf_u64("arrived", f->arrived)),
+                    lf_if(f->need > 0, lf_u64("need", f->need)),
+                    lf_if(f->need > 0, lf_u64("most", f->most)),
+                    lf_if(f->deadline_at > 0, lf_u64("deadline_at", f->deadline_at)),
+                    lf_if(f->last_round > 0, lf_u64("last_round", f->last_round)),
+                    lf_if(*f->last_outcome, lf_str("last_outcome", f->last_outcome)),
+                    lf_if(!isnan(f->perplexity), lf_real("perplexity", f->perplexity)),
+                    lf_if(f->perplexity_round > 0, lf_u64("perplexity_round", f->perplexity_round)),
+                    lf_if(!isnan(spent), lf_real("epsilon_spent", spent)),
+                    lf_if(!isnan(f->epsilon_target), lf_real("epsilon_target", f->epsilon_target)),
+                    lf_if(f->has_queue, lf_u64("queued", f->queued)),
+                    lf_if(!server, lf_u64("models", v->models)));
     json_close(j, '}');
 }
 

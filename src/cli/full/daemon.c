@@ -63,6 +63,12 @@ sefl_status daemon_bound(void *self)
     return confine_user(((const daemon *)self)->user);
 }
 
+static bool goes_on(void *self, uint64_t done, uint64_t total)
+{
+    (void)done, (void)total;
+    return !((daemon *)self)->ended;
+}
+
 static sefl_status work(daemon *d, daemon_start *start)
 {
     sefl_status st = SEFL_OK;
@@ -73,7 +79,14 @@ static sefl_status work(daemon *d, daemon_start *start)
     d->wall = clock_wall();
     d->log = log_open(2, level_of(d, &set), &d->wall);
     SEFL_TRY(signals_start(&sigs, on_signal, d)); /* before any other thread starts */
-    SEFL_TRY(start(d, &set, &role));
+    d->going = (sefl_progress){ .report = goes_on, .self = d };
+    st = start(d, &set, &role);
+    if (st == SEFL_ECANCELLED && d->ended) { /* while it waited */
+        log_info(&d->log, "stopped");
+        st = SEFL_OK;
+        goto done;
+    }
+    SEFL_TRY(st);
     d->role = role;
     if (d->ended) /* a signal arrived during the start */
         d->calls->stop(role);

@@ -15,6 +15,7 @@
 #define CLI_FULL_DAEMON_H
 
 #include "base/log.h"
+#include "base/progress.h"
 #include "cli/options.h"
 
 #include <stdatomic.h>
@@ -57,6 +58,7 @@ typedef struct daemon {
     const char *user;     /* user to switch to once the port is bound; NULL: none */
     _Atomic(void *) role; /* NULL: not started yet */
     atomic_bool ended;
+    sefl_progress going; /* says no after SIGTERM: for a start that waits */
 } daemon;
 
 /* The option -c FILE, the first option of every daemon. */

@@ -71,7 +71,13 @@ export function problems(st, now) {
             'The two ledgers differ.',
             'Stop the task and compare the ledgers of both servers before another round is charged.',
         ]);
-    if (st.csp?.connected === false && !over)
+    if (known(st.database_away_since))
+        out.push([
+            'bad',
+            `The database has not answered since ${clock(st.database_away_since, now)}.`,
+            'Uploads are refused for now, and clients try again. Rounds go on when it is back. What you see here is older.',
+        ]);
+    else if (st.csp?.connected === false && !over)
         out.push([
             'bad',
             `The other server is not connected${known(st.csp.since) ? ` since ${clock(st.csp.since, now)}` : ''}.`,

@@ -96,6 +96,22 @@ static void add_task(aggregator *a, page_state *s)
     s->paused = page_yes(rounds_held(a->rounds).paused);
 }
 
+/* Without the rounds and the journal, which wait for the database. */
+static void add_away(aggregator *a, page_state *s, const tail_view *v)
+{
+    const health_news n = agg_health(a);
+    s->phase = n.phase;
+    s->healthy = PAGE_NO;
+    s->database_away = (double)n.database_away;
+    s->round = n.round;
+    s->facts = metrics_facts(&a->task);
+    s->facts.known = true;
+    page_state_tail(s, v);
+    s->seconds_left = NAN;
+    s->report = v->totals.rounds > 0;
+    s->ledger = true;
+}
+
 static sefl_status state(void *ctx, sefl_buf *out)
 {
     aggregator *a = ctx;
@@ -103,7 +119,10 @@ static sefl_status state(void *ctx, sefl_buf *out)
     tail_view v;
     s.role = "aggregator", s.phase = HEALTH_NO_TASK, s.healthy = PAGE_YES;
     pthread_mutex_lock(&a->task_lock);
-    if (a->rounds) {
+    if (a->rounds && rounds_away(a->rounds) > 0) {
+        (void)!tail_look(a->tail, &v);
+        add_away(a, &s, &v);
+    } else if (a->rounds) {
         (void)!tail_look(a->tail, &v); /* v has the lines before one that cannot be read */
         add_task(a, &s);
         page_state_tail(&s, &v);
@@ -142,7 +161,9 @@ static sefl_status grid(void *ctx, sefl_buf *out, const page_grid_ask *ask)
     aggregator *a = ctx;
     pthread_mutex_lock(&a->task_lock);
     sefl_status st = no_task();
-    if (a->turnout)
+    if (a->rounds && rounds_away(a->rounds) > 0)
+        st = sefl_fail(SEFL_ENOTFOUND, "the database does not answer");
+    else if (a->turnout)
         st = turnout_grid(a->turnout, out, ask);
     else if (a->rounds)
         st = sefl_fail(SEFL_ENOTFOUND, "who takes part is not recorded: the sampling is hidden, or "

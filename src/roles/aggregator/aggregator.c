@@ -11,6 +11,7 @@
 #include "roles/aggregator/tally.h"
 #include "roles/health.h"
 #include "roles/own_task.h"
+#include "roles/pulse.h"
 #include "roles/server.h"
 
 #include <errno.h>
@@ -283,13 +284,16 @@ static void look_at_round(aggregator *a)
 static void every_second(void *ctx)
 {
     aggregator *a = of_http(ctx);
-    agg_status_look(a);
+    const uint64_t away = a->rounds ? rounds_away(a->rounds) : 0;
+    pulse_log(&a->away_told, away, a->o.log);
+    if (away == 0)
+        agg_status_look(a);
     audit_log_tick(a->audit);
     look_at_list(a);
     look_at_certificate(a);
     if (a->queue)
         agg_queue_tick(a);
-    if (a->rounds) {
+    if (a->rounds && away == 0) {
         ingest_sweep(a->ingest, still_welcome, a);
         look_at_round(a);
     }
@@ -304,13 +308,24 @@ static void listed(void *ctx)
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
+static bool is_running(void *self, uint64_t done, uint64_t total)
+{
+    const aggregator *a = self;
+    return !atomic_load(&a->stop) && progress_report(a->o.going, done, total);
+}
+
 /* Several processes: two connections, so that the rounds do not wait for uploads. */
 static sefl_status open_shared(aggregator *a)
 {
     sefl_status st = SEFL_OK;
     const aggregator_settings *c = a->o.settings;
     uint8_t root[32];
-    const journal_place at = { .folder = c->shared, .store = c->store, .root = root };
+    const journal_place at = { .folder = c->shared,
+                               .store = c->store,
+                               .root = root,
+                               .owner = a->task.id,
+                               .owner_is = "task",
+                               .going = &a->running };
     sign_key_derive(a->key, "sefl shared store 1", root);
     SEFL_TRY(file_make_folder(c->state, 0700));
     SEFL_TRY(journal_open_at(&a->journal, &at, "aggregator", a->task.id));
@@ -560,6 +575,7 @@ sefl_status aggregator_new(aggregator **out, const aggregator_options *o)
     pthread_mutex_init(&a->task_lock, NULL);
     cond_init(&a->wake);
     a->listener = -1;
+    a->running = (sefl_progress){ .report = is_running, .self = a };
     SEFL_TRY(tls_listen(&a->listener, c->listen.host, c->listen.port, &a->port));
     if (o->bound)
         SEFL_TRY(o->bound(o->ctx));

@@ -87,6 +87,9 @@ typedef struct aggregator_options {
     /* Called about once a second while a round is open. If NULL, the log shows what it waits for
      * (waiting.h). */
     void (*waiting)(void *ctx, const waiting_view *v);
+    /* Asked while it waits for its database, also during aggregator_new, which then returns
+     * SEFL_ECANCELLED; borrowed. NULL: only aggregator_stop counts. */
+    const sefl_progress *going;
 } aggregator_options;
 
 /* Reads the task, keys and identity, resumes from the journal and ledger, and listens. */

@@ -11,6 +11,7 @@
 #include "roles/aggregator/turnout.h"
 #include "roles/audit/audit_stores.h"
 #include "roles/control.h"
+#include "roles/health.h"
 #include "roles/monitor.h"
 #include "roles/own_cert.h"
 #include "roles/task_queue.h"
@@ -70,6 +71,7 @@ struct aggregator {
     pthread_mutex_t lock; /* id, stream, last, measured, and the next four, which agg_page.c uses */
     uint64_t link_since;  /* when the link went up or down, seconds since 1970; 0: never up */
     char link_error[160]; /* why the last dial failed; "": it did not */
+    health_news seen;     /* the latest that agg_health returned while the database answered */
     bool counts_hidden;   /* a task of this process hides how many take part: so does /metrics */
     uint64_t budget_at;   /* 1 + the last round when budget_left was computed; 0: never */
     uint64_t budget_left; /* rounds that the target still allowed then */
@@ -78,13 +80,15 @@ struct aggregator {
     tls *stream[LANES_MAX + 1]; /* to CSP: the lanes, and the link */
     allowlist *allowlist;       /* NULL: no trust list */
     atomic_bool stop;
+    sefl_progress running;     /* says no after aggregator_stop, or if o.going does */
     pthread_mutex_t list_lock; /* one thread at a time reads the list */
     char list_path[PATH_MAX], records[PATH_MAX];
     trust_watch list;
     pthread_mutex_t tally_lock;
     bool tally_failed;
-    own_cert own; /* these two: the server's watcher has them */
+    own_cert own; /* these three: the server's watcher has them */
     waiting waiting;
+    bool away_told; /* it is logged that the database does not answer */
     monitor monitor;
 };
 
@@ -106,7 +110,8 @@ void agg_pause(aggregator *a, uint64_t ms);
 void agg_status_look(aggregator *a);
 /* Writes status.json. */
 void agg_status_save(aggregator *a);
-/* The task's state, without the open and the latest round. Hold task_lock. */
+/* The task's state, without the open and the latest round. Hold task_lock. While the database is
+ * away (n.database_away), what was true before: the rounds would wait for it. */
 health_news agg_health(aggregator *a);
 /* The health page, of local_http.h; ctx is the aggregator. */
 sefl_status agg_status_page(void *ctx, sefl_buf *body, unsigned *status) SEFL_MUST_CHECK;

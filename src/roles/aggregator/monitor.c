@@ -102,6 +102,12 @@ static void write_refused(prom *p, const aggregator *a, bool counts)
                        atomic_load(&a->http.counts[refused[i]]));
 }
 
+/* The rounds may be asked: they do not wait for a database. */
+static bool may_ask(const aggregator *a)
+{
+    return a->rounds && rounds_away(a->rounds) == 0;
+}
+
 /* What a reader may see of any task. */
 static void write_open(prom *p, aggregator *a, bool counts)
 {
@@ -120,7 +126,7 @@ static void write_open(prom *p, aggregator *a, bool counts)
     monitor_count(p, MONITOR_ENROLLED, t ? t->enrolled : 0);
     monitor_count(p, MONITOR_NEEDED, t ? t->threshold : 0);
     monitor_family(p, MONITOR_DEADLINE);
-    if (a->rounds && rounds_waiting(a->rounds, &w))
+    if (may_ask(a) && rounds_waiting(a->rounds, &w))
         prom_real(p, PROM_NO_LABELS, 1e-3 * (double)w.left_ms);
     write_refused(p, a, counts);
     monitor_family(p, MONITOR_BYTES);
@@ -147,7 +153,7 @@ static void write_counts(prom *p, const aggregator *a, const rounds_queues *q)
 {
     uint32_t arrived = 0;
     uint64_t round;
-    if (a->rounds)
+    if (may_ask(a))
         (void)rounds_phase(a->rounds, &round, &arrived);
     monitor_count(p, MONITOR_ARRIVED, arrived);
     monitor_count(p, MONITOR_COUNTED, atomic_load(&a->monitor.counted));
@@ -175,7 +181,7 @@ sefl_status agg_monitor_page(void *ctx, sefl_buf *body, unsigned *status)
     pthread_mutex_lock(&a->task_lock);
     const health_news n = agg_health(a);
     const bool counts = !a->counts_hidden && (!a->has_task || a->task.publish_count);
-    if (a->rounds)
+    if (may_ask(a))
         q = rounds_queues_of(a->rounds);
     monitor_common(&p, &a->monitor,
                    &(monitor_view){ .news = &n,

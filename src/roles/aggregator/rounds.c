@@ -308,7 +308,10 @@ static const as_model model = { .release = make_release, .settle = settle_models
 
 static sefl_status dial(void *ctx, channel **out)
 {
-    const csp_dial *d = &((rounds *)ctx)->c.dial;
+    const rounds *r = ctx;
+    const csp_dial *d = &r->c.dial;
+    if (r->share)
+        SEFL_PASS(share_still(r->share, true));
     return d->dial(d->ctx, LANES_LINK, out);
 }
 
@@ -421,8 +424,11 @@ static void tell_suspects(rounds *r)
 
 static void between(void *ctx, as_link *link)
 {
-    tell_suspects(ctx);
-    rounds_run_requests(ctx, link);
+    rounds *r = ctx;
+    if (r->share && share_still(r->share, false) != SEFL_OK)
+        return; /* the driver stops, or the store is away */
+    tell_suspects(r);
+    rounds_run_requests(r, link);
 }
 
 static void report(void *ctx, const rounds_report *p)
@@ -686,6 +692,11 @@ void rounds_command(rounds *r, const as_command *c)
 bool rounds_leads(const rounds *r)
 {
     return !r->share || share_leads(r->share);
+}
+
+uint64_t rounds_away(const rounds *r)
+{
+    return r->share ? share_away(r->share) : 0;
 }
 
 const char *rounds_bodies(const rounds *r)

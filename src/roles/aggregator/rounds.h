@@ -109,6 +109,9 @@ rounds_hold rounds_held(rounds *r);
 void rounds_command(rounds *r, const as_command *c);
 /* True if this process runs the rounds: it is alone, or leads (share.h). */
 bool rounds_leads(const rounds *r);
+/* Since when the shared database does not answer, in seconds since 1970; 0: it does, or there is
+ * none. Then the other functions here may wait for it. */
+uint64_t rounds_away(const rounds *r);
 /* The folder of this process's bodies in a round; NULL: it is alone. */
 const char *rounds_bodies(const rounds *r);
 /* Describes the open round; false if no round is open. */

@@ -3,7 +3,9 @@
  *     renews the lease and counts uploads while this process leads; the worker makes parts.
  *  2. Order of locks: the driver's, then `lock`, then those of collect and the journals. No query
  *     runs under the driver's lock, except those of as_rounds_follow.
- *  3. `leads` is false whenever as_rounds_follow runs. After a lost lease the guard of the leader's
+ *  3. `early` and `asked` belong to one term of leading. The keeper may be in the middle of a query
+ *     when a new term begins: it stores nothing about another term than the one it asked in.
+ *  4. `leads` is false whenever as_rounds_follow runs. After a lost lease the guard of the leader's
  *     journal stays: it refuses every write until the next lease. */
 #include "roles/aggregator/share_inside.h"
 
@@ -51,6 +53,11 @@ bool share_leads(const share *s)
 bool share_led(const share *s)
 {
     return atomic_load(&s->led);
+}
+
+uint64_t share_away(const share *s)
+{
+    return pulse_away(&s->pulse, s->r->c.as.mono, s->r->c.as.wall);
 }
 
 const char *share_bodies(const share *s)
@@ -162,6 +169,37 @@ static sefl_status note_holder(void *ctx, uint64_t holder, uint64_t uploads)
     return SEFL_OK;
 }
 
+/* Returns the term. What the keeper knows of another term or round is forgotten. */
+static uint64_t begin_look(share *s, uint64_t round)
+{
+    pthread_mutex_lock(&s->lock);
+    const uint64_t term = s->term;
+    const bool other = s->early.round != round || s->held_term != term;
+    if (other) {
+        share_arrivals_clear(&s->early);
+        s->early.round = round;
+        s->early_at = 0;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (other) {
+        s->held_term = term;
+        s->held_n = 0;
+        s->counted = UINT32_MAX;
+    }
+    return term;
+}
+
+static sefl_status add_early(share *s, uint64_t term, const arrivals *more)
+{
+    sefl_status st = SEFL_OK;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < more->n && st == SEFL_OK && s->term == term; i++)
+        st = share_add_arrival(&s->early, more->at[i].holder, more->at[i].m.client,
+                               more->at[i].m.body);
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
 /* Loads the uploads that have arrived since the last call, and tells the machine. */
 static sefl_status look_at_uploads(share *s)
 {
@@ -171,15 +209,7 @@ static sefl_status look_at_uploads(share *s)
     uint32_t total = 0;
     if (share_phase(s, &round) != AGG_COLLECTING)
         return SEFL_OK;
-    if (s->early.round != round) {
-        pthread_mutex_lock(&s->lock);
-        share_arrivals_clear(&s->early);
-        s->early.round = round;
-        s->early_at = 0;
-        pthread_mutex_unlock(&s->lock);
-        s->held_n = 0;
-        s->counted = UINT32_MAX;
-    }
+    const uint64_t term = begin_look(s, round);
     SEFL_TRY(shared_holders(s->c.own, round, note_holder, s));
     for (size_t i = 0; i < s->held_n; i++) {
         holding *h = &s->held[i];
@@ -190,12 +220,7 @@ static sefl_status look_at_uploads(share *s)
         SEFL_TRY(shared_uploads(s->c.own, round, h->holder, h->seen, share_add_arrival, &more));
         h->seen += more.n - before;
     }
-    pthread_mutex_lock(&s->lock);
-    for (size_t i = 0; i < more.n && st == SEFL_OK; i++)
-        st =
-            share_add_arrival(&s->early, more.at[i].holder, more.at[i].m.client, more.at[i].m.body);
-    pthread_mutex_unlock(&s->lock);
-    SEFL_TRY(st);
+    SEFL_TRY(add_early(s, term, &more));
     if (total == s->counted)
         goto done;
     pthread_mutex_lock(s->r->lock);
@@ -223,6 +248,25 @@ static void lose(share *s, const char *why)
     pthread_mutex_unlock(s->r->lock);
     if (d->interrupt)
         d->interrupt(d->ctx, LANES_LINK);
+}
+
+sefl_status share_still(share *s, bool now)
+{
+    const uint64_t began = share_mono_ms(s);
+    SEFL_NEED(share_leads(s), SEFL_ECANCELLED, "this process does not lead");
+    if (!now && began - atomic_load(&s->still_ms) < s->c.lease_ms / 10)
+        return SEFL_OK;
+    sefl_status st = journal_begin_shared(s->r->c.journal); /* checks the guard, which is s->l */
+    if (st == SEFL_OK) {
+        journal_rollback(s->r->c.journal);
+        atomic_store(&s->still_ms, began);
+    } else if (st == SEFL_ESTATE) {
+        char why[200];
+        snprintf(why, sizeof why, "%s", sefl_last_error());
+        lose(s, why);
+        st = sefl_fail(SEFL_ECANCELLED, "%s", why);
+    }
+    return st;
 }
 
 static void keep_lease(share *s)
@@ -254,19 +298,43 @@ static void take_requests(share *s)
     sefl_buf bytes = { 0 };
     uint64_t id = 0;
     unsigned kind;
-    while (shared_asked(s->c.own, s->asked, &id, &kind, &bytes) == SEFL_OK && id > 0) {
-        s->asked = id;
+    pthread_mutex_lock(&s->lock);
+    const uint64_t term = s->term;
+    uint64_t asked = s->asked;
+    pthread_mutex_unlock(&s->lock);
+    while (shared_asked(s->c.own, asked, &id, &kind, &bytes) == SEFL_OK && id > 0) {
+        pthread_mutex_lock(&s->lock);
+        const bool still = s->term == term;
+        if (still)
+            s->asked = asked = id;
+        pthread_mutex_unlock(&s->lock);
+        if (!still) /* the new term asks again */
+            break;
         rounds_request_from(s->r, id, kind, buf_span(&bytes));
         buf_reset(&bytes);
     }
     buf_clear(&bytes);
 }
 
+/* Does the store answer? */
+static void ask(share *s)
+{
+    lease_info info;
+    sefl_status st = lease_look(s->c.own, lease_name, &info);
+    if (st == SEFL_OK || st == SEFL_ENOTFOUND)
+        pulse_heard(&s->pulse, s->r->c.as.mono);
+}
+
 static void *keep(void *arg)
 {
     share *s = arg;
     bool told = false;
+    uint64_t ask_ms = 0;
     while (!atomic_load(&s->stop)) {
+        if (share_mono_ms(s) >= ask_ms) {
+            ask(s);
+            ask_ms = share_mono_ms(s) + PULSE_EVERY_MS;
+        }
         if (share_leads(s) && !atomic_load(&s->lost)) {
             keep_lease(s);
             sefl_status st = look_at_uploads(s);
@@ -286,9 +354,13 @@ static sefl_status follow(share *s)
 {
     uint64_t round;
     uint32_t clients = 0;
+    lease_info info;
     agg_phase p = share_phase(s, &round);
     if (p == AGG_COLLECTING)
         SEFL_PASS(shared_count(s->c.own, round, &clients));
+    /* a connection that is dead is noticed here, and not under the driver's lock */
+    sefl_status st = lease_look(s->r->c.journal, lease_name, &info);
+    SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
     SEFL_PASS(as_rounds_follow(s->r->driver, clients));
     pthread_mutex_lock(s->r->lock);
     const agg *a = as_rounds_agg(s->r->driver);
@@ -333,8 +405,9 @@ static sefl_status lead(share *s, bool *again)
     share_arrivals_clear(&s->set);
     pthread_mutex_lock(&s->lock);
     share_arrivals_clear(&s->early);
-    pthread_mutex_unlock(&s->lock);
+    s->term++;
     s->asked = 0;
+    pthread_mutex_unlock(&s->lock);
     atomic_store(&s->lost, false);
     atomic_store(&s->led, true);
     atomic_store(&s->leads, true);
@@ -433,6 +506,7 @@ sefl_status share_new(share **out, rounds *r, const share_config *c)
     pthread_mutex_init(&s->lock, NULL);
     cond_init(&s->wake);
     SEFL_TRY(shared_open(c->own, &s->me));
+    pulse_heard(&s->pulse, r->c.as.mono);
     snprintf(s->bodies, sizeof s->bodies, INGEST_BODIES "-%" PRIu64, s->me);
     if (gethostname(host, sizeof host - 1) != 0)
         host[0] = 0;

@@ -56,7 +56,8 @@
  *     restarted single aggregator does: it continues from the records. A reveal in progress gets
  *     the next attempt, a new mask and new noise shares; after CSP's mark CSP sends the same
  *     bytes, and the stored mask and shares finish them.
- *   - A former leader that wakes up cannot write. It can still send what it had ready: CSP takes
+ *   - A former leader that wakes up cannot write. It asks the store before it dials CSP and before
+ *     each order, and then follows. What it can still send is what it had begun to send: CSP takes
  *     messages only from the newest connection, and reveals each round once.
  *   - The database: uploads get 503 and clients repeat them; the leader steps down and takes the
  *     lease again when the database is back. No round is skipped for that. If the outcome of an
@@ -94,6 +95,12 @@ sefl_status share_run(share *s) SEFL_MUST_CHECK;
 void share_stop(share *s);
 bool share_leads(const share *s);
 bool share_led(const share *s); /* this process or another one leads */
+/* Asks the store whether this process leads: SEFL_ECANCELLED if not, and then it stops leading. Call it
+ * before anything goes to CSP; `now`: even if it asked a tenth of the lease ago. A process may be
+ * stopped after the answer, so this saves CSP work and protects nothing (above, "A crash"). */
+sefl_status share_still(share *s, bool now) SEFL_MUST_CHECK;
+/* As pulse_away. */
+uint64_t share_away(const share *s);
 
 /* The folder of this process's bodies in a round: "bodies-7". */
 const char *share_bodies(const share *s);

@@ -4,6 +4,7 @@
 #define ROLES_AGGREGATOR_SHARE_INSIDE_H
 
 #include "roles/aggregator/rounds_inside.h"
+#include "roles/pulse.h"
 #include "store/journal/lease.h"
 #include "store/journal/shared.h"
 
@@ -34,7 +35,9 @@ struct share {
     pthread_t keeper, worker;
     bool has_keeper, has_worker;
     atomic_bool stop, leads, lost;
-    atomic_bool led; /* some process leads */
+    atomic_bool led;           /* some process leads */
+    pulse pulse;               /* of the store */
+    _Atomic uint64_t still_ms; /* monotonic: when share_still began to ask last, with success */
 
     pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t wake;
@@ -42,12 +45,14 @@ struct share {
     uint64_t renew_ms, until_ms; /* monotonic: when to renew the lease, and when it may be over */
     arrivals early;              /* in the order of arrival, for EARLY */
     size_t early_at;             /* the entry that share_uploads.arrived returned last */
+    uint64_t term;               /* how often this process has led */
+    uint64_t asked;              /* the latest request of another process in this term */
 
     /* the keeper's */
+    uint64_t held_term; /* the term that `held` is about */
     holding *held;
     size_t held_n, held_room;
     uint32_t counted; /* the number of uploads that the machine knows */
-    uint64_t asked;   /* the latest request of another process */
 
     /* the thread of share_run */
     arrivals set; /* the frozen set, sorted by client */

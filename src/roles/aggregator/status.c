@@ -3,8 +3,7 @@
 
 #include "roles/health.h"
 
-/* With task_lock, or on the server's threads, which end before the task does. */
-health_news agg_health(aggregator *a)
+static health_news look(aggregator *a)
 {
     health_news n = { .role = "aggregator", .peer = "csp", .phase = HEALTH_NO_TASK };
     agg_why why;
@@ -29,6 +28,27 @@ health_news agg_health(aggregator *a)
     return n;
 }
 
+/* With task_lock, or on the server's threads, which end before the task does. */
+health_news agg_health(aggregator *a)
+{
+    uint64_t away = a->rounds ? rounds_away(a->rounds) : 0;
+    health_news n;
+    if (away == 0) {
+        n = look(a);
+        away = a->rounds ? rounds_away(a->rounds) : 0; /* it may have waited */
+    }
+    pthread_mutex_lock(&a->lock);
+    if (away == 0)
+        a->seen = n;
+    n = a->seen;
+    pthread_mutex_unlock(&a->lock);
+    n.role = "aggregator", n.peer = "csp";
+    n.phase = n.phase ? n.phase : HEALTH_NO_TASK;
+    n.database_away = away;
+    n.healthy = n.healthy && away == 0;
+    return n;
+}
+
 static sefl_status write_health(aggregator *a, sefl_buf *body, unsigned *status)
 {
     health_news n = agg_health(a);
@@ -38,7 +58,7 @@ static sefl_status write_health(aggregator *a, sefl_buf *body, unsigned *status)
     pthread_mutex_unlock(&a->lock);
     n.last = &last;
     n.measured = &measured;
-    if (a->rounds && rounds_waiting(a->rounds, &v))
+    if (a->rounds && n.database_away == 0 && rounds_waiting(a->rounds, &v))
         n.open = &v;
     return health_write(body, status, &n);
 }

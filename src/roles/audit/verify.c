@@ -38,6 +38,10 @@ void verify_free(verify *v)
         sefl_free(v->logs[i].rounds);
         sefl_free(v->logs[i].served);
         sefl_free(v->logs[i].audits);
+        for (size_t k = 0; k < VERIFY_PROCESSES; k++) {
+            sefl_free(v->logs[i].files[k]);
+            sefl_free(v->logs[i].ledgers[k]);
+        }
     }
     for (size_t i = 0; i < v->n_files; i++)
         sefl_free(v->receipt_files[i]);
@@ -114,11 +118,11 @@ static sefl_status add_task(verify *v, const char *path, verify_role role, bool 
     sefl_buf b = { 0 };
     envelope env;
     *out = NULL;
-    SEFL_TRY(file_read_plain(&b, path, TASK_FILE_MAX));
     SEFL_TRY(sefl_room(&v->tasks, &v->room_tasks, v->n_tasks + 1, sizeof *v->tasks));
     verify_task *t = &v->tasks[v->n_tasks];
     *t = (verify_task){ .role = role };
-    if (envelope_read(&env, buf_span(&b)) != SEFL_OK || task_read(&t->t, env.content) != SEFL_OK ||
+    if (file_read_plain(&b, path, TASK_FILE_MAX) != SEFL_OK ||
+        envelope_read(&env, buf_span(&b)) != SEFL_OK || task_read(&t->t, env.content) != SEFL_OK ||
         envelope_check(&env, SIGN_TASK, &t->t.servers) != SEFL_OK) {
         if (one)
             verify_failed(v, path);
@@ -348,7 +352,9 @@ sefl_status verify_server(verify *v, const verify_files *f)
     char audits[PATH_MAX];
     const size_t first = v->n_tasks;
     v->told = 0;
-    SEFL_NEED(!l->there, SEFL_EINVAL, "two folders of the same role: pass one of each");
+    SEFL_NEED(l->n_files == 0 || f->role == VERIFY_CSP, SEFL_EINVAL,
+              "two folders of aggregators: pass one (the logs of several are not joined)");
+    SEFL_NEED(l->n_files < VERIFY_PROCESSES, SEFL_EINVAL, "too many folders of CSP's processes");
     SEFL_PASS(add_task_of(v, f));
     SEFL_PASS(file_path(l->path, "%s/" AUDIT_LOG_NAME, f->state));
     SEFL_PASS(file_path(l->head, "%s/" AUDIT_HEAD_NAME, f->state));
@@ -356,9 +362,12 @@ sefl_status verify_server(verify *v, const verify_files *f)
         no_log(v, l, f->ledger);
         return SEFL_OK;
     }
+    SEFL_PASS(sefl_strdup(&l->files[l->n_files++], l->path));
     SEFL_PASS(verify_read_log(v, l));
     if (f->ledger)
-        SEFL_PASS(verify_ledger(v, l, f->ledger));
+        SEFL_PASS(sefl_strdup(&l->ledgers[l->n_ledgers++], f->ledger));
+    if (f->role == VERIFY_AGGREGATOR)
+        SEFL_PASS(verify_ledger(v, l));
     SEFL_PASS(file_path(audits, "%s/audits", f->state));
     if (f->role == VERIFY_AGGREGATOR)
         SEFL_PASS(verify_audits(v, l, audits));
@@ -368,8 +377,27 @@ sefl_status verify_server(verify *v, const verify_files *f)
     return SEFL_OK;
 }
 
+/* CSP's charge and its reveal may be in the logs of two processes. */
+static void check_charges(verify *v, const verify_log *l)
+{
+    v->told = 0;
+    for (size_t i = 0; i < l->n && !l->broken; i++) {
+        const verify_round *r = &l->rounds[i];
+        if (r->revealed > 0 && r->charged == 0)
+            verify_say(v, VERIFY_WRONG, verify_file_of(l, r->revealed),
+                       "line %" PRIu64 " (revealed): round %" PRIu64
+                       " was revealed and not charged",
+                       verify_line_of(r->revealed), r->round);
+    }
+}
+
 sefl_status verify_finish(verify *v)
 {
+    const verify_log *csp = &v->logs[VERIFY_CSP];
+    if (csp->there) {
+        check_charges(v, csp);
+        SEFL_PASS(verify_ledger(v, csp));
+    }
     verify_both(v);
     find_receipts(v);
     verify_kept_models(v);

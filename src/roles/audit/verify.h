@@ -40,6 +40,7 @@
 
 typedef enum verify_verdict { VERIFY_OK, VERIFY_NOTE, VERIFY_WRONG } verify_verdict;
 typedef enum verify_role { VERIFY_AGGREGATOR, VERIFY_CSP } verify_role;
+enum { VERIFY_PROCESSES = 16 };
 
 typedef struct verify verify;
 
@@ -69,6 +70,10 @@ sefl_status verify_receipts(verify *v, const char *path, const char *pub) SEFL_M
 /* Compares the models that a client keeps (roles/client/models.h) with AS's log. Call it before
  * verify_finish. */
 sefl_status verify_client_models(verify *v, const char *folder) SEFL_MUST_CHECK;
+/* AS once. CSP up to VERIFY_PROCESSES times: several processes may have been active in turn
+ * (roles/csp/active.c). Each one's chain is checked, and all together must have every round, charge
+ * and reveal; a reveal in two logs must be the same. Of their ledgers the longest counts, and the
+ * others must be beginnings of it. */
 sefl_status verify_server(verify *v, const verify_files *f) SEFL_MUST_CHECK;
 sefl_status verify_finish(verify *v) SEFL_MUST_CHECK;
 

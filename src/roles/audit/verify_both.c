@@ -35,7 +35,10 @@ bool verify_serves(const verify *v, const verify_log *l, const uint8_t id[TASK_I
 bool verify_grew(const verify_log *l)
 {
     struct stat sb;
-    return stat(l->path, &sb) == 0 && (uint64_t)sb.st_size > l->size;
+    for (size_t i = 0; i < l->n_files; i++)
+        if (stat(l->files[i], &sb) == 0 && (uint64_t)sb.st_size > l->sizes[i])
+            return true;
+    return false;
 }
 
 /* Each charge in the log must be a record of the ledger. */
@@ -49,12 +52,14 @@ static void charges_of_log(verify *v, const verify_log *l, const ledger *b, cons
         if (!ledger_has(b, r->task, r->round))
             verify_say(v, VERIFY_WRONG, path,
                        "record %" PRIu64 " is missing: %s line %" PRIu64 " charged round %" PRIu64,
-                       r->ledger.records - 1, l->path, r->charged, r->round);
+                       r->ledger.records - 1, verify_file_of(l, r->charged),
+                       verify_line_of(r->charged), r->round);
         else if (o != LEDGER_SAME && o != LEDGER_PEER_BEHIND)
             verify_say(v, VERIFY_WRONG, path,
                        "record %" PRIu64 " is not the charge of round %" PRIu64
                        " that %s has in line %" PRIu64,
-                       r->ledger.records - 1, r->round, l->path, r->charged);
+                       r->ledger.records - 1, r->round, verify_file_of(l, r->charged),
+                       verify_line_of(r->charged));
     }
 }
 
@@ -91,18 +96,50 @@ static void charges_of_ledger(verify *v, const verify_log *l, const ledger *b, c
     }
 }
 
-sefl_status verify_ledger(verify *v, const verify_log *l, const char *path)
+/* Opens the longest ledger of a server's processes; its number is *at. The others must be
+ * beginnings of it: a process keeps its copy up to date while it is active. */
+static ledger *longest(verify *v, const verify_log *l, size_t *at)
 {
-    ledger *b = NULL;
+    ledger *all[VERIFY_PROCESSES] = { 0 }, *best;
+    ledger_head h, most = { 0 };
+    *at = 0;
+    for (size_t i = 0; i < l->n_ledgers; i++) {
+        if (ledger_open_read(&all[i], l->ledgers[i]) != SEFL_OK) {
+            verify_failed(v, l->ledgers[i]);
+            all[i] = NULL;
+            continue;
+        }
+        ledger_get_head(all[i], &h);
+        if (!all[*at] || h.records > most.records)
+            *at = i, most = h;
+    }
+    best = all[*at];
+    for (size_t i = 0; i < l->n_ledgers; i++) {
+        if (i == *at || !all[i])
+            continue;
+        ledger_get_head(all[i], &h);
+        const ledger_order o = ledger_compare(best, &h);
+        const bool is = o == LEDGER_SAME || o == LEDGER_PEER_BEHIND;
+        verify_say(v, is ? VERIFY_OK : VERIFY_WRONG, l->ledgers[i],
+                   is ? "%" PRIu64 " records, the beginning of %s"
+                      : "its %" PRIu64 " records are not the beginning of %s",
+                   h.records, l->ledgers[*at]);
+        ledger_close(all[i]);
+    }
+    return best;
+}
+
+sefl_status verify_ledger(verify *v, const verify_log *l)
+{
     ledger_head h;
     uint64_t rounds = 0, sum = 0;
     const size_t before = v->wrong;
+    size_t at;
     v->told = 0;
-    sefl_status st = ledger_open_read(&b, path);
-    if (st != SEFL_OK) {
-        verify_failed(v, path);
+    ledger *b = longest(v, l, &at);
+    const char *path = l->ledgers[at];
+    if (!b)
         return SEFL_OK;
-    }
     if (!l->broken) {
         charges_of_log(v, l, b, path);
         charges_of_ledger(v, l, b, path);
@@ -122,9 +159,10 @@ sefl_status verify_ledger(verify *v, const verify_log *l, const char *path)
 static void contradict(verify *v, const verify_log *as, uint64_t line, const verify_log *csp,
                        uint64_t other, const char *what, uint64_t round)
 {
-    verify_say(v, VERIFY_WRONG, as->path,
-               "line %" PRIu64 " contradicts %s line %" PRIu64 ": %s of round %" PRIu64, line,
-               csp->path, other, what, round);
+    verify_say(v, VERIFY_WRONG, verify_file_of(as, line),
+               "line %" PRIu64 " contradicts %s line %" PRIu64 ": %s of round %" PRIu64,
+               verify_line_of(line), verify_file_of(csp, other), verify_line_of(other), what,
+               round);
 }
 
 static void compare_round(verify *v, const verify_log *as, const verify_round *a,
@@ -161,7 +199,7 @@ static void find_missing(verify *v, const verify_log *of, const verify_log *in)
         else
             verify_say(v, VERIFY_WRONG, in->path,
                        "round %" PRIu64 " is missing: %s line %" PRIu64 " revealed it", r->round,
-                       of->path, line);
+                       verify_file_of(of, line), verify_line_of(line));
     }
 }
 

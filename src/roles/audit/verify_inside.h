@@ -17,10 +17,12 @@ typedef struct verify_task {
     uint64_t keep, every;                  /* AS: which models the settings keep */
 } verify_task;
 
-/* What a log says about a round. A line number is 0 if there is no such entry. */
+/* What a log says about a round. A line number is 0 if there is no such entry; its upper bits are
+ * the number of the file (verify_line_of, verify_file_of). */
 typedef struct verify_round {
     uint8_t task[TASK_ID];
     uint64_t round;
+    size_t file; /* number of the latest file with an entry about it, from 1 */
     uint64_t opened, closed, charged, revealed, released, ended; /* line numbers */
     bool skipped;
     bool has_root;
@@ -48,9 +50,14 @@ typedef struct verify_audit {
     bool is_unanswered, is_honest, found;
 } verify_audit;
 
+/* The log of a server. If several processes were CSP in turn, each has a file of its own, and this
+ * is all of them together: rounds are sorted within a task. */
 typedef struct verify_log {
     verify_role role;
-    char path[PATH_MAX], head[PATH_MAX];
+    char path[PATH_MAX], head[PATH_MAX]; /* the present file */
+    char *files[VERIFY_PROCESSES], *ledgers[VERIFY_PROCESSES];
+    uint64_t sizes[VERIFY_PROCESSES]; /* of the files, as far as they were read */
+    size_t n_files, n_ledgers;
     bool there, broken; /* the log was read; its chain is wrong */
     verify_round *rounds;
     size_t n, room;
@@ -58,7 +65,6 @@ typedef struct verify_log {
     size_t n_served, room_served;
     verify_audit *audits;
     size_t n_audits, room_audits;
-    uint64_t size;                                         /* of the file, as far as it was read */
     uint64_t lines, checkpoints, uploads, refusals, after; /* after the last checkpoint */
 
     /* while it is read */
@@ -111,6 +117,15 @@ void verify_failed(verify *v, const char *what);
 const verify_task *verify_find_task(const verify *v, const uint8_t id[TASK_ID], verify_role role);
 /* From now on the servers' keys must be those of this task. */
 void verify_keys(verify *v, const task *t);
+enum { VERIFY_FILE_SHIFT = 48 };
+static inline uint64_t verify_line_of(uint64_t at)
+{
+    return at & ((UINT64_C(1) << VERIFY_FILE_SHIFT) - 1);
+}
+static inline const char *verify_file_of(const verify_log *l, uint64_t at)
+{
+    return l->files[at >> VERIFY_FILE_SHIFT];
+}
 /* The round of a log; NULL if there is none. `hint` is where the search begins; may be NULL. */
 verify_round *verify_find_round(const verify_log *l, const uint8_t id[TASK_ID], uint64_t round,
                                 size_t *hint);
@@ -133,8 +148,8 @@ bool verify_serves(const verify *v, const verify_log *l, const uint8_t id[TASK_I
 /* True if the server has continued its log since it was read: what is newer than the log's last
  * round then proves nothing. */
 bool verify_grew(const verify_log *l);
-/* Compares a ledger with a log; and the logs of both servers (verify_both.c). */
-sefl_status verify_ledger(verify *v, const verify_log *l, const char *path) SEFL_MUST_CHECK;
+/* Compares a server's ledger with its log; and the logs of both servers (verify_both.c). */
+sefl_status verify_ledger(verify *v, const verify_log *l) SEFL_MUST_CHECK;
 void verify_both(verify *v);
 
 #endif

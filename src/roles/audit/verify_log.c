@@ -36,16 +36,36 @@ static void SEFL_PRINTF(2, 3) wrong(const reading *x, const char *fmt, ...)
                text);
 }
 
-/* A second entry about the same step must say the same, and a restart lies between the two. */
+/* The present line, for a member of verify_round. */
+static uint64_t here(const reading *x)
+{
+    return x->l->line | (uint64_t)(x->l->n_files - 1) << VERIFY_FILE_SHIFT;
+}
+
+static bool same_file(const reading *x, uint64_t before)
+{
+    return before == 0 || before >> VERIFY_FILE_SHIFT == here(x) >> VERIFY_FILE_SHIFT;
+}
+
+static void contradicts(const reading *x, uint64_t before)
+{
+    const char *file = verify_file_of(x->l, before);
+    const bool other = strcmp(file, x->l->path) != 0;
+    wrong(x, "it contradicts line %" PRIu64 "%s%s about round %" PRIu64, verify_line_of(before),
+          other ? " of " : "", other ? file : "", x->r->round);
+}
+
+/* A second entry about the same step must say the same, and a restart lies between the two, or
+ * another process wrote it. */
 static bool must_repeat(const reading *x, uint64_t before, bool same)
 {
     if (before == 0)
         return true;
     if (!same)
-        wrong(x, "it contradicts line %" PRIu64 " about round %" PRIu64, before, x->r->round);
-    else if (!x->l->restarted)
+        contradicts(x, before);
+    else if (!x->l->restarted && same_file(x, before))
         wrong(x, "it repeats line %" PRIu64 ", and the server did not restart between them",
-              before);
+              verify_line_of(before));
     return same;
 }
 
@@ -185,11 +205,11 @@ static void on_opened(const reading *x)
               x->l->latest_round);
     sha256_of(hash, content);
     /* a header that CSP did not sign before it stopped may be replaced */
-    if (as || !x->l->restarted)
+    if (as || (!x->l->restarted && same_file(x, x->r->opened)))
         (void)must_repeat(x, x->r->opened, same_hash(hash, x->r->header));
     memcpy(x->r->header, hash, sizeof hash);
     memcpy(x->r->model, h.model, sizeof h.model);
-    x->r->opened = x->l->line;
+    x->r->opened = here(x);
 done:
     buf_clear(&b);
 }
@@ -280,10 +300,9 @@ static void on_charged(const reading *x)
     }
     /* a repeated attempt charges nothing */
     if (x->r->charged > 0 && !ledger_head_equal(&h, &x->r->ledger))
-        wrong(x, "it contradicts line %" PRIu64 " about round %" PRIu64, x->r->charged,
-              x->r->round);
+        contradicts(x, x->r->charged);
     if (x->r->charged == 0)
-        x->r->charged = x->l->line;
+        x->r->charged = here(x);
     x->r->ledger = h;
 }
 
@@ -313,9 +332,9 @@ static void on_revealed(const reading *x)
     sefl_buf b = { 0 };
     envelope env;
     round_statement s;
-    if (x->r->charged == 0)
-        wrong(x, "round %" PRIu64 " was revealed and not charged", x->r->round);
     if (x->l->role == VERIFY_AGGREGATOR) {
+        if (x->r->charged == 0) /* CSP: verify_finish */
+            wrong(x, "round %" PRIu64 " was revealed and not charged", x->r->round);
         x->r->revealed = x->l->line;
         return;
     }
@@ -331,7 +350,7 @@ static void on_revealed(const reading *x)
     else if (must_repeat(x, x->r->revealed, same_hash(s.set, x->r->set)))
         link_plain_id(x->r->id, s.attempt, s.set);
     memcpy(x->r->set, s.set, sizeof s.set);
-    x->r->revealed = x->l->line;
+    x->r->revealed = here(x);
     end_round(x);
 done:
     buf_clear(&b);
@@ -466,17 +485,25 @@ static sefl_status round_of(const reading *x, verify_round **out)
 {
     verify_log *l = x->l;
     uint64_t round = 0;
+    size_t at = l->n;
     *out = NULL;
     if (!l->has_id || !audit_number(x->e, "round", &round) || round == 0) {
         wrong(x, "it belongs to no round of a task");
         return SEFL_OK;
     }
     *out = verify_find_round(l, l->id, round, NULL);
-    if (*out)
+    if (*out) {
+        (*out)->file = l->n_files;
         return SEFL_OK;
+    }
     SEFL_PASS(sefl_room(&l->rounds, &l->room, l->n + 1, sizeof *l->rounds));
-    *out = &l->rounds[l->n++];
-    **out = (verify_round){ .round = round };
+    while (at > 0 && memcmp(l->rounds[at - 1].task, l->id, TASK_ID) == 0 &&
+           l->rounds[at - 1].round > round) /* another process had later ones */
+        at--;
+    memmove(&l->rounds[at + 1], &l->rounds[at], (l->n - at) * sizeof *l->rounds);
+    l->n++;
+    *out = &l->rounds[at];
+    **out = (verify_round){ .round = round, .file = l->n_files };
     memcpy((*out)->task, l->id, sizeof l->id);
     l->restarted = false;
     return SEFL_OK;
@@ -562,6 +589,24 @@ static void sum_up(verify *v, const verify_log *l, uint64_t head_n, size_t rest)
                    l->after);
 }
 
+/* The rounds about which the present file has an entry. */
+static size_t rounds_in_file(const verify_log *l)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < l->n; i++)
+        n += l->rounds[i].file == l->n_files;
+    return n;
+}
+
+/* Forgets what is about another file. */
+static void begin_file(verify_log *l)
+{
+    l->task = NULL;
+    l->has_id = l->restarted = l->acted = l->has_latest = false;
+    l->line = l->owed = l->owed_round = l->latest_round = l->set_round = 0;
+    l->lines = l->checkpoints = l->uploads = l->refusals = l->after = 0;
+}
+
 sefl_status verify_read_log(verify *v, verify_log *l)
 {
     sefl_status st = SEFL_OK;
@@ -571,6 +616,7 @@ sefl_status verify_read_log(verify *v, verify_log *l)
     uint64_t head_n = 0;
     bool more = true;
     const size_t before = v->wrong;
+    begin_file(l);
     SEFL_TRY(read_head(v, l, &head, &head_n)); /* first: the log only grows */
     SEFL_TRY(audit_reader_open(&r, l->path));
     l->there = true;
@@ -590,14 +636,14 @@ sefl_status verify_read_log(verify *v, verify_log *l)
                        SEFL_ECANCELLED, "stopped");
     }
     l->lines = l->line;
-    l->size = audit_reader_size(r);
+    l->sizes[l->n_files - 1] = audit_reader_size(r);
     if (!l->broken)
         sum_up(v, l, head_n, audit_reader_rest(r));
     if (v->wrong == before)
         verify_say(v, VERIFY_OK, l->path,
                    "%" PRIu64 " entries, %zu rounds, %" PRIu64 " uploads, %" PRIu64
                    " refusals, %" PRIu64 " signed checkpoints",
-                   l->lines, l->n, l->uploads, l->refusals, l->checkpoints);
+                   l->lines, rounds_in_file(l), l->uploads, l->refusals, l->checkpoints);
 done:
     audit_reader_close(r);
     audit_entry_clear(&e);

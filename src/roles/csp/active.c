@@ -20,8 +20,8 @@ enum { NAP_MS = 50, POLL_MS = 250 };
 sefl_status csp_journal_open(csp_role *r, journal **out, const uint8_t *id)
 {
     const csp_settings *c = r->o.settings;
-    journal_place at = { .folder = c->state, .store = c->store };
-    uint8_t root[SHA256_BYTES];
+    journal_place at = { .folder = c->state, .store = c->store, .going = &r->running };
+    uint8_t root[SHA256_BYTES], owner[SHA256_BYTES];
     sha256 h;
     if (c->store) {
         SEFL_NEED(r->o.root != NULL, SEFL_EINVAL,
@@ -32,6 +32,9 @@ sefl_status csp_journal_open(csp_role *r, journal **out, const uint8_t *id)
         sha256_end(&h, root);
         sefl_wipe(&h, sizeof h);
         at.root = root;
+        sha256_of(owner, span_of(sign_key_pub(r->key), SIGN_PUB_BYTES));
+        at.owner = owner;
+        at.owner_is = "CSP with the signing key";
     }
     sefl_status st = journal_open_at(out, &at, "csp", id);
     if (st == SEFL_OK && r->lease.fence > 0)
@@ -40,13 +43,24 @@ sefl_status csp_journal_open(csp_role *r, journal **out, const uint8_t *id)
     return st;
 }
 
+uint64_t csp_away(const csp_role *r)
+{
+    return pulse_away(&r->pulse, &r->clock, &r->wall);
+}
+
 static void *renew(void *arg)
 {
     csp_role *r = arg;
     const uint64_t every = r->lease.ttl_ms / 5;
-    uint64_t due = clock_ms(&r->clock) + every;
+    uint64_t due = clock_ms(&r->clock) + every, ask_ms = 0;
+    lease_info info;
     while (!atomic_load(&r->lease_end)) {
         clock_pause_ms(NAP_MS);
+        if (clock_ms(&r->clock) >= ask_ms) {
+            if (lease_look(r->lease_journal, r->lease.name, &info) == SEFL_OK)
+                pulse_heard(&r->pulse, &r->clock);
+            ask_ms = clock_ms(&r->clock) + PULSE_EVERY_MS;
+        }
         if (clock_ms(&r->clock) < due)
             continue;
         due = clock_ms(&r->clock) + every;
@@ -86,6 +100,7 @@ sefl_status csp_active_wait(csp_role *r)
             return SEFL_OK;
     }
     log_info(r->o.log, "active", lf_u64("fence", r->lease.fence));
+    pulse_heard(&r->pulse, &r->clock);
     SEFL_PASS(thread_start(&r->renewer, renew, r));
     r->renewing = true;
     return SEFL_OK;

@@ -4,11 +4,14 @@
 sefl_status csp_audit_open(csp_role *r)
 {
     journal_round last = { 0 };
-    SEFL_PASS(audit_log_open(&r->audit, &(audit_log_config){ .folder = r->o.settings->state,
-                                                             .key = r->key,
-                                                             .clock = &r->wall,
-                                                             .log = r->o.log,
-                                                             .journal = r->journal }));
+    const csp_settings *c = r->o.settings;
+    /* each process has a log of its own, and a shared journal names none of them */
+    SEFL_PASS(
+        audit_log_open(&r->audit, &(audit_log_config){ .folder = c->state,
+                                                       .key = r->key,
+                                                       .clock = &r->wall,
+                                                       .log = r->o.log,
+                                                       .journal = c->store ? NULL : r->journal }));
     sefl_status st = journal_round_last(r->journal, &last);
     SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
     r->audited = (audit_csp){ .inner = csp_disk_store(&r->disk), .log = r->audit };

@@ -98,9 +98,20 @@ static sefl_status state(void *ctx, sefl_buf *out)
     page_state s = page_state_none();
     s.role = "csp", s.phase = HEALTH_NO_TASK, s.healthy = PAGE_YES;
     pthread_mutex_lock(&r->task_lock);
+    const uint64_t away = r->csp ? csp_away(r) : 0;
+    health_news seen;
+    if (away > 0 && csp_health(r, &seen) == SEFL_OK) { /* the journal would wait */
+        s.phase = seen.phase;
+        s.round = seen.round;
+        s.healthy = PAGE_NO;
+        s.database_away = (double)away;
+        s.facts = metrics_facts(&r->task);
+        s.facts.known = true;
+        s.facts.enrolled = NAN;
+    }
     if (r->csp)
         s.paused = page_yes(atomic_load(&r->hold) == CSP_PAUSED);
-    sefl_status st = r->csp ? add_task(r, &s) : SEFL_OK;
+    sefl_status st = r->csp && away == 0 ? add_task(r, &s) : SEFL_OK;
     if (st == SEFL_OK)
         st = page_state_write(out, &s);
     pthread_mutex_unlock(&r->task_lock);

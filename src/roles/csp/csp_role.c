@@ -242,6 +242,12 @@ static bool goes_on(void *self, uint64_t done, uint64_t total)
     return !atomic_load(&r->ending) && !atomic_load(&r->stop);
 }
 
+static bool is_running(void *self, uint64_t done, uint64_t total)
+{
+    (void)done, (void)total;
+    return !atomic_load(&((csp_role *)self)->stop);
+}
+
 sefl_status csp_task_fits(void *ctx, const task *t)
 {
     const csp_role_options *o = &((const csp_role *)ctx)->o;
@@ -372,8 +378,10 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     r->o = *o;
     r->fd = -1;
     r->served = true;
+    r->running = (sefl_progress){ .report = is_running, .self = r };
     pthread_mutex_init(&r->list_lock, NULL);
     pthread_mutex_init(&r->task_lock, NULL);
+    pthread_mutex_init(&r->seen_lock, NULL);
     r->coins = o->coins ? *o->coins : coins_system();
     r->clock = clock_monotonic();
     r->wall = o->wall ? *o->wall : clock_wall();
@@ -512,6 +520,7 @@ static void look_around(csp_role *r)
     if (now - r->looked_ms < ACCEPT_MS) /* every connection of a stranger leads here */
         return;
     r->looked_ms = now;
+    pulse_log(&r->away_told, csp_away(r), r->o.log);
     csp_status_look(r);
     if (r->queue)
         task_queue_look(r->queue);
@@ -608,7 +617,8 @@ sefl_status csp_role_run(csp_role *r)
                                 .idle_ms = LINK_IDLE_MS,
                                 .silent_ms = 1000 * r->o.settings->link_silence_s };
     if (r->o.settings->store)
-        SEFL_PASS(become_active(r));
+        st = become_active(r);
+    SEFL_PASS(st == SEFL_ECANCELLED && atomic_load(&r->stop) ? SEFL_OK : st);
     if (atomic_load(&r->stop) && !r->csp && !r->queue)
         return SEFL_OK; /* a standby that was not needed */
     if (is_over(r)) {   /* AS ended it in an earlier run */
@@ -698,6 +708,7 @@ void csp_role_free(csp_role *r)
     allowlist_free(r->allowlist);
     allowlist_free(r->young);
     pthread_mutex_destroy(&r->list_lock);
+    pthread_mutex_destroy(&r->seen_lock);
     pthread_mutex_destroy(&r->task_lock);
     sign_key_free(r->key);
     if (r->fd >= 0)

@@ -10,8 +10,10 @@
 #include "roles/control.h"
 #include "roles/counters.h"
 #include "roles/csp/csp_role.h"
+#include "roles/health.h"
 #include "roles/monitor.h"
 #include "roles/own_cert.h"
+#include "roles/pulse.h"
 #include "roles/task_queue.h"
 #include "store/disk/csp_disk.h"
 #include "store/journal/lease.h"
@@ -97,8 +99,13 @@ struct csp_role {
     pthread_t renewer;
     bool renewing;
     atomic_bool lease_end, lease_lost;
+    pulse pulse;    /* of the store */
+    bool away_told; /* it is logged that the store does not answer */
+    pthread_mutex_t seen_lock;
+    health_news seen; /* the latest that csp_health returned while it did */
 
     atomic_bool stop, reload;
+    sefl_progress running; /* says no after csp_role_stop */
 };
 
 /* ---- active.c -------------------------------------------------------------------------------- */
@@ -109,6 +116,8 @@ sefl_status csp_journal_open(csp_role *r, journal **out, const uint8_t *id) SEFL
 /* Waits until this process is the active one, or csp_role_stop, and keeps it so. */
 sefl_status csp_active_wait(csp_role *r) SEFL_MUST_CHECK;
 void csp_active_end(csp_role *r);
+/* As pulse_away; 0 without the setting `store`. */
+uint64_t csp_away(const csp_role *r);
 
 /* Opens journal, ledger and store of r->task, and creates its state machine; csp_task_close is
  * needed even after a failure. */
@@ -127,7 +136,8 @@ void csp_status_look(csp_role *r);
 sefl_status csp_status_restore(csp_role *r) SEFL_MUST_CHECK;
 /* Writes status.json. */
 void csp_status_save(csp_role *r);
-/* What /healthz shows. Hold task_lock, or call it on the owner's thread. */
+/* What /healthz shows. Hold task_lock, or call it on the owner's thread. While the database is away (database_away), what was true
+ * before: the journal would wait for it. */
 sefl_status csp_health(csp_role *r, health_news *out) SEFL_MUST_CHECK;
 /* The health page, of local_http.h; ctx is the csp_role. */
 sefl_status csp_status_page(void *ctx, sefl_buf *body, unsigned *status) SEFL_MUST_CHECK;

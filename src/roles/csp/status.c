@@ -69,7 +69,7 @@ void csp_status_look(csp_role *r)
     }
 }
 
-sefl_status csp_health(csp_role *r, health_news *out)
+static sefl_status look(csp_role *r, health_news *out)
 {
     journal_round last = { 0 };
     bool over = false;
@@ -95,6 +95,28 @@ sefl_status csp_health(csp_role *r, health_news *out)
         n.control = atomic_load(&r->commanded);
     }
     *out = n;
+    return SEFL_OK;
+}
+
+sefl_status csp_health(csp_role *r, health_news *out)
+{
+    uint64_t away = csp_away(r);
+    health_news n = { 0 };
+    if (away == 0) {
+        sefl_status st = look(r, &n);
+        away = csp_away(r); /* it may have waited */
+        SEFL_PASS(away == 0 ? st : SEFL_OK);
+    }
+    pthread_mutex_lock(&r->seen_lock);
+    if (away == 0)
+        r->seen = n;
+    *out = r->seen;
+    pthread_mutex_unlock(&r->seen_lock);
+    if (!out->role)
+        *out = (health_news){ .role = "csp", .peer = "aggregator", .phase = HEALTH_NO_TASK };
+    out->peer_is_there = !atomic_load(&r->served);
+    out->database_away = away;
+    out->healthy = out->healthy && away == 0;
     return SEFL_OK;
 }
 

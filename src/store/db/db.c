@@ -5,7 +5,13 @@
 sefl_status db_open(db **out, const db_driver *driver, const char *place, const char *role,
                     const char *const *steps, unsigned nsteps)
 {
-    return driver->open(out, place, role, steps, nsteps);
+    return driver->open(out, place, role, steps, nsteps, NULL);
+}
+
+sefl_status db_open_while(db **out, const db_driver *driver, const char *place, const char *role,
+                          const char *const *steps, unsigned nsteps, const sefl_progress *going)
+{
+    return driver->open(out, place, role, steps, nsteps, going);
 }
 
 void db_close(db *d)

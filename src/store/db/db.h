@@ -28,6 +28,7 @@
 #define STORE_DB_DB_H
 
 #include "base/buf.h"
+#include "base/progress.h"
 #include "base/span.h"
 
 #include <stdbool.h>
@@ -62,6 +63,12 @@ static inline db_value db_blob(sefl_span s)
 
 sefl_status db_open(db **out, const db_driver *driver, const char *place, const char *role,
                     const char *const *steps, unsigned nsteps) SEFL_MUST_CHECK;
+/* Like db_open. Whenever the driver waits for a connection, now or in a later call, it asks `going`
+ * (may be NULL) about ten times a second; if that says no, the wait ends within half a second with
+ * SEFL_ECANCELLED. `going` outlives d. */
+sefl_status db_open_while(db **out, const db_driver *driver, const char *place, const char *role,
+                          const char *const *steps, unsigned nsteps,
+                          const sefl_progress *going) SEFL_MUST_CHECK;
 void db_close(db *d);
 /* Returns the path, or the server and database; never a password. */
 const char *db_place(const db *d);
@@ -114,7 +121,7 @@ struct db_row {
 };
 struct db_driver {
     sefl_status (*open)(db **out, const char *place, const char *role, const char *const *steps,
-                        unsigned nsteps);
+                        unsigned nsteps, const sefl_progress *going);
     void (*close)(db *d);
     sefl_status (*begin)(db *d, bool alone);
     sefl_status (*commit)(db *d);

@@ -298,11 +298,12 @@ static void lite_close(db *base)
 }
 
 static sefl_status lite_open(db **out, const char *path, const char *role, const char *const *steps,
-                             unsigned nsteps)
+                             unsigned nsteps, const sefl_progress *going)
 {
     sefl_status st = SEFL_OK;
     lite *d = NULL;
     uint64_t version = 0;
+    (void)going; /* a file is there at once */
     *out = NULL;
     SEFL_TRY(sefl_new(&d, 1, sizeof *d));
     d->base.driver = &db_sqlite;

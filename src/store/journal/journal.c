@@ -225,8 +225,9 @@ static sefl_status open_shared(journal *j, const journal_place *at, const char *
     SEFL_NEED(at->root != NULL, SEFL_EINVAL, "a shared store needs its root");
     memcpy(j->root, at->root, sizeof j->root);
     j->f = &db_files;
-    SEFL_PASS(db_open(&j->d, &db_pg, at->store, role, pg_steps, PG_STEPS));
-    return db_open(&j->big, &db_pg, at->store, role, pg_steps, PG_STEPS);
+    SEFL_PASS(db_open_while(&j->d, &db_pg, at->store, role, pg_steps, PG_STEPS, at->going));
+    SEFL_PASS(owner_bind(j->d, at));
+    return db_open_while(&j->big, &db_pg, at->store, role, pg_steps, PG_STEPS, at->going);
 }
 #else
 sefl_status journal_check_store(const char *url)

@@ -29,6 +29,7 @@
 #define STORE_JOURNAL_JOURNAL_H
 
 #include "base/buf.h"
+#include "base/progress.h"
 #include "base/random.h"
 #include "base/sha256.h"
 #include "base/span.h"
@@ -48,11 +49,16 @@ typedef struct journal journal;
  *                    processes share, or each process's own.
  * A deleted row survives in the database's files, its log and its backups for a while. So the
  * database never holds a usable key: the round file key is derived from the stored bytes and from
- * `root`, 32 secret bytes that are kept outside the database and are the same for all processes. */
+ * `root`, 32 secret bytes that are kept outside the database and are the same for all processes.
+ * A database serves one owner: the first journal_open_at with an `owner` binds it before anything
+ * else is stored, and one with another owner fails (SEFL_ESTATE). */
 typedef struct journal_place {
     const char *folder;
-    const char *store;   /* NULL, or postgresql://... */
-    const uint8_t *root; /* 32 bytes, copied; only with a store */
+    const char *store;    /* NULL, or postgresql://... */
+    const uint8_t *root;  /* 32 bytes, copied; only with a store */
+    const uint8_t *owner; /* 32 bytes: with a store, whom it serves; NULL: does not matter */
+    const char *owner_is; /* with an owner, for messages: "task", "CSP with the signing key" */
+    const sefl_progress *going; /* with a store: as in db_open_while; may be NULL */
 } journal_place;
 
 /* True if the text names a database server rather than a folder. */

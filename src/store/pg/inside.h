@@ -11,7 +11,8 @@ enum { PG_KEPT = 64 };
 typedef struct pg {
     db base;
     char *url;
-    PGconn *conn;        /* NULL: none */
+    const sefl_progress *going; /* of db_open_while */
+    PGconn *conn;               /* NULL: none */
     char *kept[PG_KEPT]; /* texts of the prepared statements s0, s1, ... of this connection */
     bool reached;        /* there was a connection: a missing password may come back */
     bool in_transaction;
@@ -21,7 +22,7 @@ typedef struct pg {
 } pg;
 
 /* Connects if there is no connection, and checks the server's settings. Tries again for `patience`
- * ms while the server does not answer. */
+ * ms while the server does not answer. SEFL_ECANCELLED if d->going says no. */
 sefl_status pg_connect(pg *d, unsigned patience_ms) SEFL_MUST_CHECK;
 void pg_disconnect(pg *d);
 /* Checks the URL, and sets d->url and the place for messages. */

@@ -458,13 +458,14 @@ static void pg_close(db *base)
 }
 
 static sefl_status pg_open(db **out, const char *url, const char *role, const char *const *steps,
-                           unsigned nsteps)
+                           unsigned nsteps, const sefl_progress *going)
 {
     sefl_status st = SEFL_OK;
     pg *d = NULL;
     *out = NULL;
     SEFL_TRY(sefl_new(&d, 1, sizeof *d));
     d->base.driver = &db_pg;
+    d->going = going;
     SEFL_TRY(pg_take_url(d, url));
     SEFL_TRY(pg_connect(d, PATIENCE_MS));
     SEFL_TRY(migrate(d, role, steps, nsteps));

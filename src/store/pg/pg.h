@@ -17,7 +17,8 @@
  * statement is in memory: callers ask for long lists in pages, and for files in pieces. A
  * connection attempt takes at most 5 s, a statement 60 s, waiting for a lock 20 s. The server ends
  * a transaction that does nothing for 5 s: a stopped process does not hold its locks. After a lost
- * connection the next call connects again, for up to 15 s.
+ * connection the next call connects again, for up to 15 s. With db_open_while libpq connects in a
+ * thread of its own: a stopped program waits neither for the server nor for the resolver of names.
  *
  * Writers. Every transaction takes one advisory lock of the schema: db_begin exclusively, all
  * others shared. So db_begin keeps the rule of SQLite (one writer), and db_begin_shared scales.

@@ -3,6 +3,7 @@
  * environment (PGHOSTADDR) cannot move a local name elsewhere. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/cond.h"
 #include "store/pg/inside.h"
 
 #include <arpa/inet.h>
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OLDEST = 120000, PAUSE_MS = 100 };
+enum { OLDEST = 120000, PAUSE_MS = 100, STOP_MS = 300 };
 
 /* ---- the URL ------------------------------------------------------------------------------- */
 
@@ -174,15 +175,94 @@ static void quiet(void *ctx, const PGresult *r)
         ((pg *)ctx)->warned = true;
 }
 
-static sefl_status connect_once(pg *d)
+static PGconn *dial(const char *url)
 {
     /* the URL comes first; what follows it wins */
     const char *const keys[] = { "dbname",           "connect_timeout",     "tcp_user_timeout",
                                  "keepalives_idle",  "keepalives_interval", "keepalives_count",
                                  "application_name", "client_encoding",     NULL };
-    const char *const values[] = { d->url, "5", "20000", "10", "5", "3", "sefl", "UTF8", NULL };
+    const char *const values[] = { url, "5", "20000", "10", "5", "3", "sefl", "UTF8", NULL };
+    return PQconnectdbParams(keys, values, 1);
+}
+
+/* A connection that a thread makes. The caller may leave before it is there; the thread then ends
+ * it. (libpq can connect without waiting, but then tries only the first host of several, and waits
+ * for the resolver all the same.) */
+typedef struct attempt {
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    bool done, left;
+    char *url;
+    PGconn *conn;
+} attempt;
+
+static void attempt_free(attempt *a)
+{
+    PQfinish(a->conn);
+    pthread_cond_destroy(&a->moved);
+    pthread_mutex_destroy(&a->lock);
+    sefl_free(a->url);
+    sefl_free(a);
+}
+
+static void *dial_in_thread(void *arg)
+{
+    attempt *a = arg;
+    PGconn *conn = dial(a->url);
+    pthread_mutex_lock(&a->lock);
+    a->conn = conn;
+    a->done = true;
+    const bool left = a->left;
+    pthread_cond_signal(&a->moved);
+    pthread_mutex_unlock(&a->lock);
+    if (left)
+        attempt_free(a);
+    return NULL;
+}
+
+static bool goes_on(const pg *d)
+{
+    return progress_report(d->going, 0, 0);
+}
+
+/* Sets d->conn, or returns SEFL_ECANCELLED soon after d->going says no. */
+static sefl_status dial_while(pg *d)
+{
+    sefl_status st = SEFL_OK;
+    attempt *a = NULL;
+    pthread_t thread;
+    uint64_t stopped = 0;
+    SEFL_PASS(sefl_new(&a, 1, sizeof *a));
+    pthread_mutex_init(&a->lock, NULL);
+    cond_init(&a->moved);
+    SEFL_TRY(sefl_strdup(&a->url, d->url));
+    SEFL_TRY(thread_start(&thread, dial_in_thread, a));
+    pthread_detach(thread);
+    pthread_mutex_lock(&a->lock);
+    while (!a->done && (!stopped || clock_since(stopped) * 1000 < STOP_MS)) {
+        if (!stopped && !goes_on(d))
+            stopped = clock_now_ns();
+        cond_wait_ms(&a->moved, &a->lock, PAUSE_MS);
+    }
+    const bool done = a->done;
+    d->conn = a->conn;
+    a->conn = NULL;
+    a->left = !done;
+    pthread_mutex_unlock(&a->lock);
+    if (!done)
+        return sefl_fail(SEFL_ECANCELLED, "stopped during the wait for %s", d->base.place);
+done:
+    attempt_free(a);
+    return st;
+}
+
+static sefl_status connect_once(pg *d)
+{
     char why[200];
-    d->conn = PQconnectdbParams(keys, values, 1);
+    if (d->going)
+        SEFL_PASS(dial_while(d));
+    else
+        d->conn = dial(d->url);
     SEFL_NEED(d->conn != NULL, SEFL_ENOMEM, "out of memory for a connection");
     SEFL_NEED(d->reached || !PQconnectionNeedsPassword(d->conn), SEFL_EAUTH,
               "%s wants a password, and there is none for this host, port, database and user: put "
@@ -215,6 +295,7 @@ sefl_status pg_connect(pg *d, unsigned patience_ms)
         pg_disconnect(d);
         if (st != SEFL_EIO || clock_since(began) * 1000 >= patience_ms)
             return st;
+        SEFL_NEED(goes_on(d), SEFL_ECANCELLED, "stopped during the wait for %s", d->base.place);
         clock_pause_ms(PAUSE_MS);
     }
 }

@@ -19,6 +19,7 @@
 #include "sum/terms.h"
 #include "support/folder.h"
 #include "support/ledger_book.h"
+#include "support/store_place.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -83,6 +84,9 @@ typedef struct agg_world {
     named_coins coins;
     sefl_coins coins_table;
     journal *j;
+    bool shared;       /* the journal is in a database, and the process elects itself (share.h) */
+    journal *own;      /* shared: the connection for uploads */
+    uint64_t lease_ms; /* shared */
     account *account;
     releases *rel;
     rounds *r;
@@ -399,8 +403,12 @@ static inline sefl_status aw_try_open(agg_world *w)
     sefl_status st = SEFL_OK;
     char path[300];
     w->ended = false;
-    SEFL_TRY(journal_open(&w->j, aw_path(w, path, "state"), "aggregator", w->t.id));
-    SEFL_TRY(account_disk_open(&w->account, w->j, aw_path(w, path, "ledger"), &w->t));
+    SEFL_TRY((w->shared ? store_open : journal_open)(&w->j, aw_path(w, path, "state"), "aggregator",
+                                                     w->t.id));
+    if (w->shared)
+        SEFL_TRY(store_open(&w->own, path, "aggregator", w->t.id));
+    SEFL_TRY((w->shared ? account_disk_open_in_turn
+                        : account_disk_open)(&w->account, w->j, aw_path(w, path, "ledger"), &w->t));
     w->disk = (as_disk){ .j = w->j, .coins = &w->coins_table };
     w->store = as_disk_store(&w->disk);
     if (w->watch_journal)
@@ -442,6 +450,8 @@ static inline sefl_status aw_try_open(agg_world *w)
                                          .mono = &w->mono,
                                          .log = &w->log },
                                  .journal = w->j,
+                                 .own = w->own,
+                                 .lease_ms = w->lease_ms,
                                  .releases = w->rel,
                                  .dial = { .ctx = w, .dial = aw_dial, .hang_up = aw_hang_up },
                                  .threads = 1,
@@ -456,7 +466,8 @@ static inline sefl_status aw_try_open(agg_world *w)
                                                   .seal = w->t.seal,
                                                   .ahe = &w->t.ahe,
                                                   .pub = w->t.pub,
-                                                  .journal = w->j,
+                                                  .journal = w->own ? w->own : w->j,
+                                                  .bodies = rounds_bodies(w->r),
                                                   .key = w->as,
                                                   .admission = rounds_admission(w->r),
                                                   .wall = &w->wall }));
@@ -494,6 +505,8 @@ static inline void aw_close(agg_world *w)
     releases_free(w->rel);
     account_close(w->account);
     journal_close(w->j);
+    journal_close(w->own);
+    w->own = NULL;
     w->in = NULL, w->r = NULL, w->rel = NULL, w->account = NULL, w->j = NULL;
 }
 

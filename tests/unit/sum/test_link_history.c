@@ -164,6 +164,31 @@ static void lost_after_the_reply(void **state)
     world_free(p.w);
 }
 
+/* CSP has revealed the round, and AS learns it only from KEPT, after it has loaded its records: it
+ * loads them again, and they still serve. */
+static void kept_after_go_was_expected(void **state)
+{
+    (void)state;
+    enum { OUTPUT = 8 }; /* CSP's messages: WELCOME, YES, KEY, HEADER, EARLY, VERDICT, GO, REPLY */
+    past_rounds p;
+    connection c;
+    int64_t first[VALUES];
+    bool cut, kept = false;
+    begin(&p, (dp_filter){ .b = 1, .gamma = { 2500 } });
+    CHECK_OK(round_of(&p, 1, NULL, NULL));
+    noises(&p, 1, first);
+    as_link *early = world_link(p.w, &c);
+    assert_int_not_equal(round_of(&p, 2, (uint64_t[]){ 0, OUTPUT }, &cut), SEFL_OK);
+    assert_int_equal(csp_memory_at(&p.w->c, 2)->row.state, CSP_REVEALED);
+    assert_true(cut && as_link_peer(early)->revealed < 2);
+    CHECK_OK(world_reveal(p.w, &c, early, 2, W_CLIENTS, NULL, &kept, p.got[2]));
+    assert_true(kept);
+    must_take_back(&p, 2, first, 2500);
+    as_link_free(early);
+    disconnect(&c);
+    world_free(p.w);
+}
+
 /* AS's store does not answer for a while: nothing is left out, and nothing is lost. */
 static void silent_store(void **state)
 {
@@ -208,9 +233,13 @@ static void fresh_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounds_take_back),    cmocka_unit_test(lost_history_is_left_out),
-        cmocka_unit_test(cuts_change_nothing), cmocka_unit_test(lost_after_the_reply),
-        cmocka_unit_test(silent_store),        cmocka_unit_test(fresh_records),
+        cmocka_unit_test(rounds_take_back),
+        cmocka_unit_test(lost_history_is_left_out),
+        cmocka_unit_test(cuts_change_nothing),
+        cmocka_unit_test(lost_after_the_reply),
+        cmocka_unit_test(silent_store),
+        cmocka_unit_test(fresh_records),
+        cmocka_unit_test(kept_after_go_was_expected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -366,6 +366,43 @@ static void questions_reach_the_leader(void **state)
     close_two(p);
 }
 
+/* ---- owners ---------------------------------------------------------------------------------- */
+
+static sefl_status open_for(journal **out, const char *name, const uint8_t owner[32])
+{
+    const char *folder = folder_path(name);
+    const journal_place at = { .folder = folder,
+                               .store = store_url(folder),
+                               .root = store_root,
+                               .owner = owner,
+                               .owner_is = "task" };
+    return journal_open_at(out, &at, "aggregator", owner);
+}
+
+/* A database serves one task; a refused process leaves nothing in it. */
+static void one_owner(void **state)
+{
+    (void)state;
+    const uint8_t first[32] = { 1 }, second[32] = { 2 };
+    journal *a, *b, *c;
+    uint64_t me;
+    if (!store_is_pg())
+        skip();
+    CHECK_OK(open_for(&a, "owner", first));
+    CHECK_OK(shared_open(a, &me));
+    CHECK_STATUS(open_for(&b, "owner", second), SEFL_ESTATE);
+    assert_null(b);
+    assert_non_null(strstr(sefl_last_error(), "belongs to the task 0100000000000000..., not to "
+                                              "0200000000000000..."));
+    CHECK_OK(open_for(&c, "owner", first)); /* a second process of the same task */
+    journal_close(c);
+    journal_close(a);
+    CHECK_STATUS(open_for(&b, "owner", second), SEFL_ESTATE); /* also when nobody uses it */
+    CHECK_OK(
+        store_open(&c, folder_path("owner"), "aggregator", first)); /* a tool that only looks */
+    journal_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +413,7 @@ int main(void)
         cmocka_unit_test(closing_freezes),
         cmocka_unit_test(parts_are_made_once),
         cmocka_unit_test(questions_reach_the_leader),
+        cmocka_unit_test(one_owner),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }
