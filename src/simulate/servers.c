@@ -382,13 +382,9 @@ static sefl_status write_histories(const servers *v, uint64_t round, const char 
     sefl_buf both = { 0 }, one = { 0 };
     SEFL_TRY(store_histories(v));
     for (int i = 0; i < 2; i++) {
-        const history_fresh *f = i ? csp_fresh(v->csp) : as_rounds_fresh(v->rounds);
         buf_clear(&one);
-        if (f->round == round) /* its server stores it later, CSP perhaps at this moment */
-            st = wr_raw(&one, f->record.p, f->record.n);
-        else
-            st = i ? v->csp_store.get(v->csp_store.ctx, CSP_HISTORY, round, &one)
-                   : v->as_store.get(v->as_store.ctx, AS_HISTORY, round, &one);
+        st = i ? v->csp_store.get(v->csp_store.ctx, CSP_HISTORY, round, &one)
+               : v->as_store.get(v->as_store.ctx, AS_HISTORY, round, &one);
         SEFL_TRY(st == SEFL_ENOTFOUND ? SEFL_OK : st);
         SEFL_TRY(wr_u64(&both, one.n));
         SEFL_TRY(wr_raw(&both, one.p, one.n));

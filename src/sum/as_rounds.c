@@ -443,11 +443,6 @@ release_from as_rounds_model(const as_rounds *r)
     return r->model;
 }
 
-const history_fresh *as_rounds_fresh(const as_rounds *r)
-{
-    return &r->fresh;
-}
-
 as_link *as_rounds_link(as_rounds *r)
 {
     return r->link;

@@ -175,8 +175,5 @@ sefl_status as_rounds_kept(as_rounds *r, uint64_t round, uint32_t *kept,
                            uint32_t *refused) SEFL_MUST_CHECK;
 /* Returns the link, or NULL if there is none. Call it on the thread of as_rounds_run. */
 as_link *as_rounds_link(as_rounds *r);
-/* Correlated noise: what AS keeps of its latest reveal, stored or not. On the thread of
- * as_rounds_run. */
-const history_fresh *as_rounds_fresh(const as_rounds *r);
 
 #endif

@@ -633,11 +633,6 @@ bool csp_is_over(const csp *c)
     return c->over;
 }
 
-const history_fresh *csp_fresh(const csp *c)
-{
-    return &c->fresh;
-}
-
 const csp_times *csp_get_times(const csp *c)
 {
     return &c->times;

@@ -45,7 +45,6 @@
 #include "protocol/task.h"
 #include "protocol/voucher.h"
 #include "sum/csp_store.h"
-#include "sum/history.h"
 
 enum { CSP_CHECKS_MAX = 3 };
 
@@ -164,9 +163,5 @@ int64_t csp_compared_ms(const csp *c);
 /* True if AS has ended the task. */
 bool csp_is_over(const csp *c);
 const csp_times *csp_get_times(const csp *c);
-
-/* Correlated noise: what CSP keeps of its latest reveal. Valid from the output to AS's next
- * message; do not read `stored`. */
-const history_fresh *csp_fresh(const csp *c);
 
 #endif
