@@ -166,7 +166,6 @@ static sefl_status restore(as_rounds *r)
 {
     sefl_status st = SEFL_OK;
     agg_memory m = { 0 };
-    history_drop(&r->fresh); /* another process may have led since */
     SEFL_PASS(as_store_model(r->store, &r->model, r->t->init_hash));
     SEFL_PASS(as_store_signals(r->store, &r->signals));
     st = as_store_memory(r->store, &m);
@@ -413,7 +412,8 @@ done:
             (void)!as_link_bye(r->link, false); /* CSP need not wait for a ping */
         as_rounds_hang_up(r);
     }
-    if (r->c.shared) { /* as_rounds_follow loads everything again */
+    if (r->c.shared) { /* as_rounds_follow loads everything again, and another process may lead */
+        history_drop(&r->fresh);
         pthread_mutex_lock(&r->lock);
         r->stored = (agg_memory){ 0 };
         pthread_mutex_unlock(&r->lock);

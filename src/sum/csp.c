@@ -396,6 +396,8 @@ static sefl_status on_skip(csp *c, rd *r)
         SEFL_PASS(csp_own(c, csp_store_charge(s, round)));
     if (now.state == CSP_SIGNED)
         SEFL_PASS(csp_own(c, csp_skip(c, round, order.reason)));
+    else if (now.state == CSP_REVEALED) /* the model will not contain its noise */
+        csp_forget_history(c, history_after(c->c.task, round, false));
     SEFL_PASS(csp_own(c, csp_round_over(c, round)));
     log_info(c->c.log, now.state == CSP_REVEALED ? "revealed round given up" : "round skipped",
              lf_u64("round", round), lf_u64("reason", order.reason));

@@ -189,6 +189,24 @@ static void kept_after_go_was_expected(void **state)
     world_free(p.w);
 }
 
+/* AS skips a round that CSP has revealed: CSP wipes its record at once. */
+static void given_up(void **state)
+{
+    (void)state;
+    past_rounds p;
+    connection c;
+    begin(&p, (dp_filter){ .b = 2, .gamma = { 2500, 900 } });
+    CHECK_OK(round_of(&p, 1, NULL, NULL));
+    CHECK_OK(round_of(&p, 2, NULL, NULL));
+    as_link *l = world_link(p.w, &c);
+    CHECK_OK(as_link_skip(l, 2, 1));
+    as_link_free(l);
+    disconnect(&c);
+    assert_false(csp_memory_at(&p.w->c, 2)->has[CSP_HISTORY]);
+    assert_true(csp_memory_at(&p.w->c, 1)->has[CSP_HISTORY]); /* round 3 may take it back */
+    world_free(p.w);
+}
+
 /* AS's store does not answer for a while: nothing is left out, and nothing is lost. */
 static void silent_store(void **state)
 {
@@ -240,6 +258,7 @@ int main(void)
         cmocka_unit_test(silent_store),
         cmocka_unit_test(fresh_records),
         cmocka_unit_test(kept_after_go_was_expected),
+        cmocka_unit_test(given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
