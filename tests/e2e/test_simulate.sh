@@ -255,6 +255,10 @@ expect 0 "$SEFL" plan --quick -c e.yml; says "a client    up"; says "epsilon 8";
 expect 0 "$SEFL" plan --quick --json -c e.yml --set crypto=full
 says '"link_bytes":'; says '"warnings":['
 [ "$before" = "$(find . | sort)" ] || fail "plan left files"
+expect 0 "$SEFL" plan --quick -c e.yml --set crypto=full --deploy 1000,100000,1000000 --window 300
+says "1000 clients per round, who upload within 300 s"; says "1000000 clients per round"; says "bottleneck"; says "machines"
+expect 2 "$SEFL" plan --quick -c e.yml --set crypto=full --deploy 1000,x; says "not a list of numbers"
+expect 2 "$SEFL" plan --quick -c e.yml --deploy 1000; says "crypto: full"
 expect 0 "$SEFL" plan --quick -c e.yml --save-rates rates.txt
 expect 0 "$SEFL" plan --rates rates.txt -c e.yml
 first=$out

@@ -5,17 +5,20 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "privacy/accountant/accountant.h"
+#include "simulate/deploy.h"
 #include "simulate/plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SOME_CLIENTS = 16 };
 
 typedef struct session {
     experiment_args args;
-    const char *rates, *save;
+    const char *rates, *save, *deploy;
+    uint64_t aggregators, window_s;
     bool quick, json;
 } session;
 
@@ -104,6 +107,94 @@ static sefl_status print_plan(const plan *p, const char *name)
     return SEFL_OK;
 }
 
+typedef struct shown {
+    char text[16];
+} shown;
+
+/* Three digits, never with an exponent. */
+static shown digits(double v)
+{
+    shown s;
+    if (v >= 100)
+        snprintf(s.text, sizeof s.text, "%.0f", v);
+    else if (v < 0.001)
+        snprintf(s.text, sizeof s.text, "0");
+    else
+        snprintf(s.text, sizeof s.text, "%.*f", v >= 10 ? 1 : v >= 0.1 ? 2 : 3, v);
+    return s;
+}
+
+static void print_deploy(const deploy *d)
+{
+    const double w = (double)d->ask.window_s;
+    const bool one = d->aggregators == 1;
+    printf("\n%" PRIu64 " clients per round, who upload within %" PRIu64 " s\n", d->ask.clients,
+           d->ask.window_s);
+    printf("uploads     %s, %s each: %s per second, %s Gbit/s\n", human_bytes(d->in_bytes).text,
+           human_bytes((double)d->up_bytes).text, digits((double)d->ask.clients / w).text,
+           digits(8e-9 * d->in_bytes / w).text);
+    printf("processors  AS %s s, PostgreSQL %s s, CSP %s s (%s, %s and %s cores in the window)\n",
+           digits(d->as_seconds).text, digits(d->database_seconds).text,
+           digits(d->csp_seconds).text, digits(d->as_seconds / w).text,
+           digits(d->database_seconds / w).text, digits(d->csp_seconds / w).text);
+    printf("link        heads %s, noise shares %s before the round, reveal %s\n",
+           human_bytes(d->heads_bytes).text, human_bytes(d->noise_bytes).text,
+           human_bytes(d->link_bytes).text);
+    printf("memory      the leader's lists %s\n", human_bytes(d->lists_bytes).text);
+    printf("after close %s s, with the noise if none is ready; %s s more at CSP if no head came "
+           "early\n",
+           digits(d->after).text, digits(d->csp_after).text);
+    printf("machines    %" PRIu64 " aggregator%s, %s, 1 CSP\n", d->aggregators, one ? "" : "s",
+           one ? "no database (2 with PostgreSQL survive the loss of one)" : "1 PostgreSQL");
+    if (d->aggregators < d->need)
+        printf("warning: the uploads need %" PRIu64 " aggregators\n", d->need);
+    printf("in use      AS %.0f %%, its network %.0f %%, folder %.0f %%, commits %.0f %%, CSP "
+           "%.0f %%\n",
+           100 * d->use[DEPLOY_AS_CORES], 100 * d->use[DEPLOY_AS_NETWORK],
+           100 * d->use[DEPLOY_FOLDER], 100 * d->use[DEPLOY_DATABASE], 100 * d->use[DEPLOY_CSP]);
+    printf("bottleneck  %s\nnext        %s\n", deploy_parts[d->bottleneck].name,
+           deploy_parts[d->bottleneck].next);
+}
+
+/* One row for each number of the list. */
+static sefl_status plan_deploy(const session *s, const federation *f, const rates *r)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    json j = json_into(&b);
+    deploy_costs costs;
+    SEFL_TRY(deploy_measure(&costs, f));
+    if (s->json)
+        json_open(&j, '[');
+    else
+        printf("%" PRIu64 " values; assumed: aggregators with %d cores and %.0f Gbit, CSP with %d "
+               "cores, a folder of %.0f GB/s, %.0f ms per commit, no part above %.0f %%\n",
+               (uint64_t)f->task.values, DEPLOY_CORES, 8e-9 * DEPLOY_NETWORK_BYTES,
+               DEPLOY_CSP_CORES, 1e-9 * DEPLOY_FOLDER_BYTES, DEPLOY_COMMIT_MS, 100 * DEPLOY_USE);
+    for (const char *at = s->deploy; *at;) {
+        char *end;
+        const deploy_ask ask = { .clients = strtoull(at, &end, 10),
+                                 .aggregators = s->aggregators,
+                                 .window_s = s->window_s };
+        deploy d;
+        SEFL_CHECK(end > at && (*end == ',' || !*end) && *at != '-', SEFL_EINVAL,
+                   "--deploy: \"%s\" is not a list of numbers such as 1000,100000", s->deploy);
+        SEFL_TRY(deploy_make(&d, f, r, &costs, &ask));
+        if (s->json)
+            deploy_json(&j, &d);
+        else
+            print_deploy(&d);
+        at = *end ? end + 1 : end;
+    }
+    if (s->json) {
+        json_close(&j, ']');
+        st = print_json(&j);
+    }
+done:
+    buf_clear(&b);
+    return st;
+}
+
 static sefl_status plan_one(void *self, settings *one, experiment *e)
 {
     sefl_status st = SEFL_OK;
@@ -133,6 +224,10 @@ static sefl_status plan_one(void *self, settings *one, experiment *e)
         SEFL_TRY(rates_write(&b, &r));
         SEFL_TRY(file_write_atomic(s->save, buf_span(&b), 0666));
         buf_reset(&b);
+    }
+    if (s->deploy) {
+        SEFL_TRY(plan_deploy(s, sc, &r));
+        goto done;
     }
     SEFL_TRY(sefl_new(&p, 1, sizeof *p));
     SEFL_TRY(plan_make(p, sc, &r, pool_threads(pl)));
@@ -166,6 +261,13 @@ static const setting_def options[] = {
       .help = "Do not measure; use the rates that --save-rates wrote to FILE" },
     { "save-rates", SETTING_PATH, "", SETTING_TO(session, save),
       .help = "Write the rates measured on this machine for this model to FILE" },
+    { "deploy", SETTING_TEXT, "", SETTING_TO(session, deploy), .arg = "N,N,...",
+      .help = "Predict what a round with so many clients costs the servers of a real federation, "
+              "how many machines it needs, and the bottleneck" },
+    { "aggregators", SETTING_U64, "0", SETTING_TO(session, aggregators), .min = 0, .max = 1000,
+      .help = "With --deploy: number of aggregators; 0: as many as it needs" },
+    { "window", SETTING_U64, "600", SETTING_TO(session, window_s), .min = 1, .max = 1000000,
+      .help = "With --deploy: seconds in which all clients of a round upload" },
     OPTION_JSON(session),
     { 0 },
 };
@@ -175,7 +277,8 @@ const cli_command cmd_plan = {
     .summary = "predict the cost and the epsilon of an experiment before it runs",
     .about = "Predicts, for one round, the bytes transferred, the time of each step and the "
              "noise-to-signal ratio; for the whole run, the time, memory and epsilon. Warns of "
-             "problems and suggests changes. It plans every run of a sweep, but starts none.",
+             "problems and suggests changes. It plans every run of a sweep, but starts none. With "
+             "--deploy it predicts the servers of a real federation instead (docs/SCALING.md).",
     .example = "echo 'clients: 20' > experiment.yml && sefl plan --quick -c experiment.yml",
     EXPERIMENT_COMMAND(session, .work = work),
 };

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "protocol/head.h"
+#include "simulate/deploy.h"
 #include "simulate/plan.h"
 #include "simulate/simulate.h"
 
@@ -330,6 +331,43 @@ static void memory_of_a_run(void **state)
     }
 }
 
+/* Servers of a real federation: bytes, seconds, machines and the bottleneck. */
+static void deployed(void **state)
+{
+    (void)state;
+    small_federation s;
+    deploy d;
+    deploy_costs c;
+    small_federation_make(&s, "clients=10 crypto=full privacy.noise=joint privacy.z=1");
+    const double v = (double)s.s->task.values, up = (double)task_body_bytes(&s.s->task);
+    CHECK_OK(deploy_measure(&c, s.s));
+    assert_true(c.head > 1e-6 && c.head < 0.1 && c.pad > 1e-9 && c.pad < 0.1);
+    c = (deploy_costs){ .head = 1e-4, .pad = 1e-4 };
+    CHECK_OK(deploy_make(&d, s.s, &known, &c, &(deploy_ask){ .clients = 1000, .window_s = 600 }));
+    assert_true(near(d.in_bytes, 1000 * up) && near(d.csp_seconds, 0.2) &&
+                near(d.database_seconds, 0.49) && near(d.noise_bytes, 1089 * v) &&
+                near(d.as_seconds, 0.5 + 1.9e-6 * up));
+    assert_true(near(d.after, 0.055 + 1e-9 * v * 1020)); /* release, step, one part */
+    assert_true(d.aggregators == 1 && d.bottleneck == DEPLOY_CLIENTS);
+    /* 2,000 commits per second: one aggregator makes 1,000 */
+    const deploy_ask many = { .clients = 1200000, .window_s = 600 };
+    CHECK_OK(deploy_make(&d, s.s, &known, &c, &many));
+    assert_true(d.need == 3 && d.aggregators == 3 && d.bottleneck == DEPLOY_DATABASE);
+    assert_true(near(d.use[DEPLOY_DATABASE], 2.0 / 3));
+    c.pad = 0.02; /* a large model: CSP needs more than its 16 cores */
+    CHECK_OK(deploy_make(&d, s.s, &known, &c, &many));
+    assert_true(d.bottleneck == DEPLOY_CSP && d.use[DEPLOY_CSP] > 1);
+    const deploy_ask one = { .clients = 1200000, .window_s = 600, .aggregators = 1 };
+    CHECK_OK(deploy_make(&d, s.s, &known, &c, &one));
+    assert_true(d.aggregators == 1 && d.need == 3 && d.use[DEPLOY_DATABASE] > 1.9);
+    CHECK_STATUS(deploy_make(&d, s.s, &known, &c, &(deploy_ask){ .clients = 0, .window_s = 1 }),
+                 SEFL_EINVAL);
+    small_federation_clear(&s);
+    small_federation_make(&s, "clients=10");
+    CHECK_STATUS(deploy_measure(&c, s.s), SEFL_EINVAL);
+    small_federation_clear(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +376,7 @@ int main(void)
         cmocka_unit_test(warnings),     cmocka_unit_test(three_ways),
         cmocka_unit_test(epsilons),     cmocka_unit_test(rates_file),
         cmocka_unit_test(measures),     cmocka_unit_test(memory_of_a_run),
+        cmocka_unit_test(deployed),
     };
     int rc = cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
     federation_key_clear(&small_key);
