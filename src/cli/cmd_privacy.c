@@ -73,11 +73,18 @@ static void text_epsilon(const char *who, const dp_claim c[2], double delta, con
     printf("%s\n", mark);
 }
 
+/* Digits for a number of clients, which may be a fraction: no exponent up to 2^24. */
+static int digits(double clients)
+{
+    return clients < 1000 ? 4 : 8;
+}
+
 static void plan_text(const plan *p)
 {
     const double drawn = (double)p->q.clients * p->q.rate;
-    printf("plan: %" PRIu64 " clients, rate %g (%.4g per round%s), %" PRIu64 " rounds",
-           p->q.clients, p->q.rate, p->q.cohort, p->q.hidden ? ", hidden" : "", p->q.rounds);
+    printf("plan: %" PRIu64 " clients, rate %g (%.*g per round%s), %" PRIu64 " rounds",
+           p->q.clients, p->q.rate, digits(p->q.cohort), p->q.cohort, p->q.hidden ? ", hidden" : "",
+           p->q.rounds);
     if (p->q.max_rounds > 0)
         printf(", each client in at most %" PRIu64, p->q.max_rounds);
     printf(", %s noise\n", dp_sources[p->q.source].name);
@@ -89,9 +96,9 @@ static void plan_text(const plan *p)
         printf("%-34s a single record; a round uses all %" PRIu64 " of a client\n",
                "protected unit", p->q.records);
     if (p->q.cohort < drawn)
-        printf("WARNING: with at most %" PRIu64 " rounds per client, a round has %.4g clients on "
-               "average, not %.4g\n",
-               p->q.max_rounds, p->q.cohort, drawn);
+        printf("WARNING: with at most %" PRIu64 " rounds per client, a round has %.*g clients on "
+               "average, not %.*g\n",
+               p->q.max_rounds, digits(p->q.cohort), p->q.cohort, digits(drawn), drawn);
     printf("%-34s %.10g%s\n", "noise multiplier z", dp_z_shown(p->q.z),
            p->classic ? "   (classic formula, as in the paper)" : "");
     text_epsilon("epsilon against a server", p->q.server, p->q.delta,
