@@ -12,14 +12,16 @@ noise ends has the result "diverged".
     scripts/privacy-curves.py --sefl build/sefl                        # generated text, on the CPU
     scripts/privacy-curves.py --data DIR --device cuda --out results/private-wikitext  # WikiText-2
 
-Each point is one run of `sefl simulate`. OUT/points.csv has its result, seed and command;
-OUT/epsilon-E-START.svg has the curves. The program resumes: it does not repeat finished runs."""
+Each point is one run of `sefl simulate`. OUT/points.csv has its result, seed, command and the
+commit of the program. OUT/epsilon-E-START.svg has the curves and OUT/table.md the numbers: the
+median over the seeds. The program resumes: it does not repeat finished runs."""
 import argparse
 import csv
 import json
 import math
 import os
 import shlex
+import statistics
 import subprocess
 import sys
 import time
@@ -47,7 +49,7 @@ TEXT = {
               "model.batch=20", "model.steps=35"],
     "set": ["training.lr=20", "training.dropout=0.2", "training.gradient_clip=0.25"],
     "clip": {"random": 10, "public": 1, "public-body": 1},
-    "train": ["training.lr=20", "training.dropout=0.2", "training.epochs=10"],
+    "train": ["training.lr=20", "training.dropout=0.2", "training.epochs=4"],
 }
 
 
@@ -65,11 +67,12 @@ def options():
     ap.add_argument("--clients", help="numbers of clients, as 100,1000")
     ap.add_argument("--noises", default=",".join(NOISES), help="default: all")
     ap.add_argument("--starts", default=",".join(STARTS), help="default: all")
-    ap.add_argument("--seed", default="1", help="seed of the runs (default 1)")
+    ap.add_argument("--seeds", default="1", help="seeds of the runs, as 1,2,3 (default 1)")
     ap.add_argument("--minutes", type=float, default=0, help="start no run later than this")
     ap.add_argument("--draw", action="store_true", help="draw the figures, without new runs")
     o = ap.parse_args()
     o.kind = TEXT if o.data else GENERATED
+    o.commit = ""
     return o
 
 
@@ -77,6 +80,7 @@ def run(command):
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode != 0:
         sys.exit("%s\n%s" % (shlex.join(command), result.stderr[-2000:]))
+    return result.stdout
 
 
 def sets(values):
@@ -142,8 +146,8 @@ def text_of(o, clients):
     return folder
 
 
-def settings(o, noise, start, epsilon, clients):
-    s = ["clients=%d" % clients, "seed=" + o.seed, "device=" + o.device, "threads=" + o.threads,
+def settings(o, noise, start, epsilon, clients, seed):
+    s = ["clients=%d" % clients, "seed=" + seed, "device=" + o.device, "threads=" + o.threads,
          "data.path=" + text_of(o, clients), "data.vocab=" + os.path.join(o.runs, "text", "vocab.txt"),
          "privacy.clip=%g" % o.kind["clip"][start]] + COMMON + o.kind["model"] + o.kind["set"]
     if noise == "none":
@@ -161,10 +165,10 @@ def settings(o, noise, start, epsilon, clients):
     return s
 
 
-def point(o, noise, start, epsilon, clients):
-    name = "%s-%s-e%s-n%d-s%s" % (noise, start, epsilon, clients, o.seed)
+def point(o, noise, start, epsilon, clients, seed):
+    name = "%s-%s-e%s-n%d-s%s" % (noise, start, epsilon, clients, seed)
     command = [o.sefl, "simulate", "-c", os.path.join(o.runs, "empty.yml"), "--runs", o.runs] + sets(
-        ["name=" + name] + settings(o, noise, start, epsilon, clients))
+        ["name=" + name] + settings(o, noise, start, epsilon, clients, seed))
     summary, failed = (os.path.join(o.runs, name, f) for f in ("summary.json", "failed"))
     if not os.path.exists(summary) and not os.path.exists(failed):
         print(name, flush=True)
@@ -188,22 +192,28 @@ def point(o, noise, start, epsilon, clients):
                     "first": d.get("first_perplexity"), "last_test": d.get("last_test_perplexity"),
                     "best_test": d.get("best_test_perplexity"), "seconds": round(d["seconds"], 1),
                     "sha256": d["model_sha256"]})
-    row.update({"result": "done" if row["sha256"] else "diverged", "seed": o.seed,
-                "command": shlex.join(command)})
+    row.update({"result": "done" if row["sha256"] else "diverged", "seed": seed,
+                "commit": o.commit, "command": shlex.join(command)})
     return row
+
+
+def cells(o):
+    for seed in o.seeds.split(","):
+        for clients in [int(n) for n in o.clients.split(",")] if o.clients else o.kind["clients"]:
+            for start in o.starts.split(","):
+                for noise in o.noises.split(","):
+                    if noise == "every-round" and clients > o.kind["most"]:
+                        continue
+                    for epsilon in ["inf"] if noise == "none" else o.epsilons.split(","):
+                        yield noise, start, epsilon, clients, seed
 
 
 def runs(o):
     began, rows = time.time(), []
-    for clients in [int(n) for n in o.clients.split(",")] if o.clients else o.kind["clients"]:
-        for start in o.starts.split(","):
-            for noise in o.noises.split(","):
-                if noise == "every-round" and clients > o.kind["most"]:
-                    continue
-                for epsilon in ["inf"] if noise == "none" else o.epsilons.split(","):
-                    if o.minutes and time.time() - began > 60 * o.minutes:
-                        return rows
-                    rows.append(point(o, noise, start, epsilon, clients))
+    for cell in cells(o):
+        if o.minutes and time.time() - began > 60 * o.minutes:
+            break
+        rows.append(point(o, *cell))
     return rows
 
 
@@ -275,15 +285,23 @@ def chart(title, lines):
     return "\n".join(out) + "\n</svg>\n"
 
 
+def median(rows, noise, start, epsilon):
+    """Returns [(clients, median perplexity, number of seeds)]; a run that diverged is infinite."""
+    found = {}
+    for r in rows:
+        if (r["noise"], r["start"], r["epsilon"]) == (noise, start, epsilon):
+            found.setdefault(int(r["clients"]), []).append(float(r["last_test"] or "inf"))
+    return [(n, statistics.median_high(v), len(v)) for n, v in sorted(found.items())]
+
+
 def draw(o, rows):
     for epsilon in sorted({r["epsilon"] for r in rows} - {"inf"}):
         for start in STARTS:
             lines = {}
             for noise in NOISES:
-                line = sorted((int(r["clients"]), float(r["last_test"])) for r in rows
-                              if r["noise"] == noise and r["start"] == start
-                              and r["last_test"] and float(r["last_test"]) < WORST
-                              and r["epsilon"] in (epsilon, "inf"))
+                line = [(n, p) for n, p, _ in median(rows, noise, start,
+                                                     "inf" if noise == "none" else epsilon)
+                        if p < WORST]
                 if line:
                     lines[noise] = line
             if lines:
@@ -292,11 +310,34 @@ def draw(o, rows):
                                   % (epsilon, start), lines))
 
 
+def table(o, rows):
+    numbers = sorted({int(r["clients"]) for r in rows})
+    out = ["| start | epsilon | noise | " + " | ".join("{:,}".format(n) for n in numbers) + " |",
+           "|---" * (3 + len(numbers)) + "|"]
+    for start in STARTS:
+        for epsilon in sorted({r["epsilon"] for r in rows} - {"inf"}, key=float, reverse=True):
+            for noise in NOISES[1:]:
+                out.append(table_row(numbers, median(rows, noise, start, epsilon), start, epsilon,
+                                     noise))
+        out.append(table_row(numbers, median(rows, "none", start, "inf"), start, "-", "no noise"))
+    with open(os.path.join(o.out, "table.md"), "w") as f:
+        f.write("\n".join(out) + "\n")
+
+
+def table_row(numbers, line, *names):
+    found = {n: "%.1f" % p if p < WORST else "lost" for n, p, _ in line}
+    return "| " + " | ".join(list(names) + [found.get(n, "-") for n in numbers]) + " |"
+
+
 def main():
     o = options()
     if not o.draw:
+        o.commit = dict(line.split(None, 1) for line in run([o.sefl, "version"]).splitlines()
+                        if " " in line).get("commit", "")
         texts(o)
-    draw(o, merge(o, [] if o.draw else runs(o)))
+    rows = merge(o, [] if o.draw else runs(o))
+    draw(o, rows)
+    table(o, rows)
 
 
 main()

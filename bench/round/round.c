@@ -1,7 +1,8 @@
 /* Measures a round from its closing to the new model: AS in this process, CSP in a second one,
  * mutual TLS over loopback between them, full-size keys, and journals, ledgers and models on disk.
  * Before the clock starts: vouchers, noise shares through a lane, a different update per client,
- * added to the sum as on arrival, and the heads of sealed updates through EARLY. */
+ * added to the sum as on arrival, and the heads of sealed updates through EARLY. With --filter the
+ * same rounds run first without correlated noise: the floor of each row is its value there. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
 
@@ -25,6 +26,7 @@
 #include "sum/as_memory.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -38,6 +40,7 @@ enum {
     ENROLLED = 3000, /* slots as wide as in a real federation */
     MANY = 100,
     ROUNDS_MAX = 20,
+    ROWS_MAX = 40,
     TOP_MAX = 1024, /* of the scratch folder's path */
     PATH_BYTES = TOP_MAX + 96,
     VALID_WORDS = 1600, /* of validation text */
@@ -54,6 +57,12 @@ typedef struct options {
     unsigned rounds; /* 0: three, with paillier one */
     unsigned filter; /* correlated noise of one lag, in 1/4096; 0: none */
     uint32_t clients;
+    bool is_floor; /* the run without the filter */
+    struct {
+        char name[64];
+        double value;
+    } floor[ROWS_MAX];
+    unsigned floors;
 } options;
 
 typedef struct parts {
@@ -199,14 +208,14 @@ static sefl_status make_folder(const options *o, const char *top, const char *fo
 {
     sefl_status st = SEFL_OK;
     static const char *const base[] = {
-        "model.body=lstm",   "model.embed=200",  "model.hidden=200",     "model.layers=2",
-        "model.block=32",    "model.tied=false", "privacy.noise=joint",  "privacy.z=1",
-        "privacy.clip=0.01", "privacy.claim=dp", "privacy.epsilon=1000", "privacy.delta=1e-6",
-        "rounds.threshold=2"
+        "model.body=lstm",  "model.embed=200",      "model.hidden=200",    "model.layers=2",
+        "model.block=32",   "model.tied=false",     "privacy.noise=joint", "privacy.clip=0.01",
+        "privacy.claim=dp", "privacy.epsilon=1000", "privacy.delta=1e-6",  "rounds.threshold=2"
     };
     settings s;
     sefl_buf list = { 0 };
-    char words_file[PATH_BYTES], text[PATH_BYTES], scheme[64], enrolled[64], count[64], filter[64];
+    char words_file[PATH_BYTES], text[PATH_BYTES], scheme[64], enrolled[64], count[64], filter[64],
+        z[64];
     uint32_t words = 0;
     provision_report report;
     settings_init(&s, task_schema);
@@ -215,6 +224,9 @@ static sefl_status make_folder(const options *o, const char *top, const char *fo
     snprintf(enrolled, sizeof enrolled, "rounds.enrolled=%d", ENROLLED);
     snprintf(count, sizeof count, "rounds.count=%u", rounds_of(o));
     snprintf(filter, sizeof filter, "privacy.filter=%u", o->filter);
+    /* a filter needs z >= S / 4, and S^2 is at most 1 + 4 + 9 + ... + rounds^2 */
+    snprintf(z, sizeof z, "privacy.z=%.3g",
+             o->filter == 0 || rounds_of(o) <= 3 ? 1 : 0.15 * pow(rounds_of(o) + 1, 1.5));
     snprintf(text, sizeof text, "%s/text", top);
     SEFL_TRY(file_make_folder(text, 0700));
     SEFL_TRY(make_text(text, "train.txt", o->clients, 8));
@@ -227,7 +239,8 @@ static sefl_status make_folder(const options *o, const char *top, const char *fo
         SEFL_TRY(settings_set(&s, base[i], "bench"));
     SEFL_TRY(settings_set(&s, enrolled, "bench"));
     SEFL_TRY(settings_set(&s, count, "bench"));
-    if (o->filter > 0)
+    SEFL_TRY(settings_set(&s, z, "bench"));
+    if (o->filter > 0 && !o->is_floor)
         SEFL_TRY(settings_set(&s, filter, "--filter"));
     SEFL_TRY(settings_set(&s, scheme, "--scheme"));
     SEFL_TRY(provision_make(
@@ -694,15 +707,24 @@ done:
 
 /* ---- report ---------------------------------------------------------------------------------- */
 
-static void row(bench *b, const char *scheme, const char *name, double value, const char *unit)
+static void row(options *o, const char *name, double value, const char *unit)
 {
     char label[96];
-    snprintf(label, sizeof label, "%s %s", scheme, name);
-    bench_row(b, &(bench_result){ .name = label,
-                                  .value = value,
-                                  .unit = unit,
-                                  .rate = strchr(unit, '/') != NULL,
-                                  .threads = b->threads });
+    bench_result r = { .name = label,
+                       .value = value,
+                       .unit = unit,
+                       .rate = strchr(unit, '/') != NULL && strcmp(unit, "B/value") != 0,
+                       .threads = o->b.threads };
+    snprintf(label, sizeof label, "%s %s", o->scheme, name);
+    for (unsigned i = 0; i < o->floors && !o->is_floor; i++)
+        if (strcmp(o->floor[i].name, name) == 0)
+            r.floor = o->floor[i].value;
+    if (!o->is_floor) {
+        bench_row(&o->b, &r);
+    } else if (o->floors < ROWS_MAX) {
+        snprintf(o->floor[o->floors].name, sizeof o->floor[0].name, "%s", name);
+        o->floor[o->floors++].value = value;
+    }
 }
 
 static int by_total(const void *a, const void *b)
@@ -721,10 +743,9 @@ static double bar(const as_side *a)
     return 0;
 }
 
-static void report(bench *b, const options *o, const as_side *a, parts *p, unsigned n,
-                   const csp_times *c)
+static void report(options *o, const as_side *a, parts *p, unsigned n, const csp_times *c)
 {
-    const char *s = o->scheme;
+    bench *b = &o->b;
     const parts last = p[n - 1];
     parts made = { 0 }; /* the latest round that generated shares, which serve several rounds */
     const as_times *l = &last.link;
@@ -732,55 +753,58 @@ static void report(bench *b, const options *o, const as_side *a, parts *p, unsig
     for (unsigned i = 0; i < n; i++)
         made = p[i].made > 0 ? p[i] : made;
     qsort(p, n, sizeof *p, by_total);
-    bench_note(
-        b,
-        "%u clients of %zu values, k = %u, %u round%s; parts are those of the last one; CSP's "
-        "parts run beside AS's",
-        a->clients, a->t.values, a->t.ahe.pack.k, n, n == 1 ? "" : "s");
+    if (!o->is_floor)
+        bench_note(
+            b,
+            "%u clients of %zu values, k = %u, %u round%s; parts are those of the last one; CSP's "
+            "parts run beside AS's",
+            a->clients, a->t.values, a->t.ahe.pack.k, n, n == 1 ? "" : "s");
+    if (o->filter > 0 && !o->is_floor)
+        bench_note(b, "filter %u; floor: the same rounds without a filter", o->filter);
     if (task_is_sealed(&a->t)) {
         if (a->clients >= MANY) /* with few clients the fixed cost dominates */
-            row(b, s, "CSP's work a client, before the close", last.cpu_early[1] / a->clients * 1e3,
+            row(o, "CSP's work a client, before the close", last.cpu_early[1] / a->clients * 1e3,
                 "ms");
-        row(b, s, "EARLY, all clients, before the close", last.early, "s");
+        row(o, "EARLY, all clients, before the close", last.early, "s");
     }
-    row(b, s, "freeze", ns * (double)last.as.freeze, "s");
+    row(o, "freeze", ns * (double)last.as.freeze, "s");
     if (task_is_sealed(&a->t))
-        row(b, s, "set and verdict", ns * (double)last.as.set, "s");
-    row(b, s, "charge", ns * (double)last.as.charge, "s");
-    row(b, s, "ask CSP (its charge)", ns * (double)l->ask, "s");
-    row(b, s, "mask and shares stored", ns * (double)l->mask, "s");
-    row(b, s, "masked sum", ns * (double)l->write, "s");
-    row(b, s, "send", ns * (double)l->send, "s");
-    row(b, s, "wait for CSP's reply", ns * (double)l->wait, "s");
-    row(b, s, "result", ns * (double)l->finish, "s");
-    row(b, s, "integers stored", ns * (double)last.as.store, "s");
-    row(b, s, "model update", ns * (double)last.as.release, "s");
-    row(b, s, "the machine's steps stored, on top", last.steps, "s");
-    row(b, s, "CSP: receive", ns * (double)c->receive, "s");
-    row(b, s, "CSP: decrypt", ns * (double)c->decrypt, "s");
-    row(b, s, "CSP: reply", ns * (double)c->compute, "s");
-    row(b, s, "CSP: output stored", ns * (double)c->store, "s");
+        row(o, "set and verdict", ns * (double)last.as.set, "s");
+    row(o, "charge", ns * (double)last.as.charge, "s");
+    row(o, "ask CSP (its charge)", ns * (double)l->ask, "s");
+    row(o, "mask and shares stored", ns * (double)l->mask, "s");
+    row(o, "masked sum", ns * (double)l->write, "s");
+    row(o, "send", ns * (double)l->send, "s");
+    row(o, "wait for CSP's reply", ns * (double)l->wait, "s");
+    row(o, "result", ns * (double)l->finish, "s");
+    row(o, "integers stored", ns * (double)last.as.store, "s");
+    row(o, "model update", ns * (double)last.as.release, "s");
+    row(o, "the machine's steps stored, on top", last.steps, "s");
+    row(o, "CSP: receive", ns * (double)c->receive, "s");
+    row(o, "CSP: decrypt", ns * (double)c->decrypt, "s");
+    row(o, "CSP: reply", ns * (double)c->compute, "s");
+    row(o, "CSP: output stored", ns * (double)c->store, "s");
     if (made.made > 0) {
-        row(b, s, "shares made, before the close", made.made / made.offline, "values/s");
-        row(b, s, "bytes of shares", made.offline_bytes / made.made, "B/value");
+        row(o, "shares made, before the close", made.made / made.offline, "values/s");
+        row(o, "bytes of shares", made.offline_bytes / made.made, "B/value");
     }
-    row(b, s, "upload, all in", (double)task_body_bytes(&a->t) / values, "B/value");
-    row(b, s, "bytes after the close", (double)last.bytes / values, "B/value");
-    row(b, s, "processor AS, shares", made.cpu_offline[0], "s");
-    row(b, s, "processor CSP, shares", made.cpu_offline[1], "s");
-    row(b, s, "processor AS, close to release", last.cpu_close[0], "s");
-    row(b, s, "processor CSP, close to release", last.cpu_close[1], "s");
-    row(b, s, "close to release, best", p[0].total, "s");
-    row(b, s, "close to release, median", p[n / 2].total, "s");
-    if (task_is_sealed(&a->t) && bar(a) > 0)
+    row(o, "upload, all in", (double)task_body_bytes(&a->t) / values, "B/value");
+    row(o, "bytes after the close", (double)last.bytes / values, "B/value");
+    row(o, "processor AS, shares", made.cpu_offline[0], "s");
+    row(o, "processor CSP, shares", made.cpu_offline[1], "s");
+    row(o, "processor AS, close to release", last.cpu_close[0], "s");
+    row(o, "processor CSP, close to release", last.cpu_close[1], "s");
+    row(o, "close to release, best", p[0].total, "s");
+    row(o, "close to release, median", p[n / 2].total, "s");
+    if (task_is_sealed(&a->t) && bar(a) > 0 && !o->is_floor)
         bench_note(b, "bars, on two free cores: close to release under %.2f s; upload 3.55 B/value",
                    bar(a));
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static sefl_status as_process(bench *b, const options *o, const char *top, const char *folder,
-                              pid_t child, int to, int from)
+static sefl_status as_process(options *o, const char *top, const char *folder, pid_t child, int to,
+                              int from)
 {
     sefl_status st = SEFL_OK;
     as_side a = { .csp = child, .clients = o->clients, .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -791,23 +815,22 @@ static sefl_status as_process(bench *b, const options *o, const char *top, const
     snprintf(a.folder, sizeof a.folder, "%s", folder);
     SEFL_TRY(make_folder(o, top, folder));
     SEFL_TRY(file_write_all(to, span_of("g", 1)));
-    SEFL_TRY(as_begin(&a, b->threads));
+    SEFL_TRY(as_begin(&a, o->b.threads));
     SEFL_TRY(as_models(&a));
     SEFL_CHECK(read(from, &port, sizeof port) == sizeof port, SEFL_EIO, "no word from CSP");
     a.port = port;
     SEFL_TRY(as_run(&a));
     SEFL_CHECK(read(from, &times, sizeof times) == sizeof times, SEFL_EIO, "no times from CSP");
-    report(b, o, &a, a.parts, n, &times);
+    report(o, &a, a.parts, n, &times);
 done:
     as_end(&a);
     return st;
 }
 
-static sefl_status run(void *ctx)
+static sefl_status run_once(options *o)
 {
     sefl_status st = SEFL_OK;
     const char *tmp = getenv("TMPDIR");
-    options *o = ctx;
     char top[TOP_MAX], folder[TOP_MAX + 8];
     int to[2] = { -1, -1 }, from[2] = { -1, -1 }, status = 0;
     pid_t child = -1;
@@ -831,7 +854,7 @@ static sefl_status run(void *ctx)
         _exit(st == SEFL_OK ? 0 : 1);
     }
     close(to[0]), close(from[1]), to[0] = from[1] = -1;
-    st = as_process(&o->b, o, top, folder, child, to[1], from[0]);
+    st = as_process(o, top, folder, child, to[1], from[0]);
 done:
     for (int i = 0; i < 2; i++) {
         if (to[i] >= 0)
@@ -850,6 +873,16 @@ done:
     return st;
 }
 
+static sefl_status run(void *ctx)
+{
+    options *o = ctx;
+    o->is_floor = o->filter > 0;
+    if (o->is_floor)
+        SEFL_PASS(run_once(o));
+    o->is_floor = false;
+    return run_once(o);
+}
+
 #define TO(member) SETTING_TO(options, member)
 static const setting_def table[] = {
     { "scheme", SETTING_WORD, "pad", TO(scheme), .words = AHE_SCHEMES,
@@ -863,7 +896,8 @@ static const setting_def table[] = {
     { "rounds", SETTING_U64, "0", TO(rounds), .min = 1, .max = ROUNDS_MAX,
       .help = "Number of rounds; if not given, 3 with pad and 1 with paillier" },
     { "filter", SETTING_U64, "0", TO(filter), .max = 4096,
-      .help = "Correlated noise: each round takes back this many 4096ths of the last one's noise" },
+      .help = "Correlated noise: each round takes back this many 4096ths of the last one's noise; "
+              "the floor column shows the same rounds without it" },
     { "dir", SETTING_PATH, "", TO(dir), .arg = "DIR",
       .help = "Folder for journals and models; if not given, $TMPDIR or /tmp" },
     BENCH_OPTIONS,

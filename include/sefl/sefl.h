@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 #define SEFL_VERSION_MAJOR 0
-#define SEFL_VERSION_MINOR 1
+#define SEFL_VERSION_MINOR 2
 #define SEFL_VERSION_PATCH 0
 
 /* Returns the version of the running library ("0.1.0"), which may differ from this header's. */

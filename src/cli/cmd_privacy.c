@@ -59,13 +59,6 @@ static double down(double v)
     return dp_four_digits(v, false);
 }
 
-/* Rounds z up to six decimal places, so that a copied number gives at least as much noise. */
-static double z_shown(double z)
-{
-    double shown = ceil(z * 1e6) / 1e6;
-    return shown >= z ? shown : shown + 1e-6;
-}
-
 static void text_epsilon(const char *who, const dp_claim c[2], double delta, const char *mark)
 {
     if (!c[0].claimed) {
@@ -80,11 +73,18 @@ static void text_epsilon(const char *who, const dp_claim c[2], double delta, con
     printf("%s\n", mark);
 }
 
+/* Digits for a number of clients, which may be a fraction: no exponent up to 2^24. */
+static int digits(double clients)
+{
+    return clients < 1000 ? 4 : 8;
+}
+
 static void plan_text(const plan *p)
 {
     const double drawn = (double)p->q.clients * p->q.rate;
-    printf("plan: %" PRIu64 " clients, rate %g (%.4g per round%s), %" PRIu64 " rounds",
-           p->q.clients, p->q.rate, p->q.cohort, p->q.hidden ? ", hidden" : "", p->q.rounds);
+    printf("plan: %" PRIu64 " clients, rate %g (%.*g per round%s), %" PRIu64 " rounds",
+           p->q.clients, p->q.rate, digits(p->q.cohort), p->q.cohort, p->q.hidden ? ", hidden" : "",
+           p->q.rounds);
     if (p->q.max_rounds > 0)
         printf(", each client in at most %" PRIu64, p->q.max_rounds);
     printf(", %s noise\n", dp_sources[p->q.source].name);
@@ -96,10 +96,10 @@ static void plan_text(const plan *p)
         printf("%-34s a single record; a round uses all %" PRIu64 " of a client\n",
                "protected unit", p->q.records);
     if (p->q.cohort < drawn)
-        printf("WARNING: with at most %" PRIu64 " rounds per client, a round has %.4g clients on "
-               "average, not %.4g\n",
-               p->q.max_rounds, p->q.cohort, drawn);
-    printf("%-34s %.10g%s\n", "noise multiplier z", z_shown(p->q.z),
+        printf("WARNING: with at most %" PRIu64 " rounds per client, a round has %.*g clients on "
+               "average, not %.*g\n",
+               p->q.max_rounds, digits(p->q.cohort), p->q.cohort, digits(drawn), drawn);
+    printf("%-34s %.10g%s\n", "noise multiplier z", dp_z_shown(p->q.z),
            p->classic ? "   (classic formula, as in the paper)" : "");
     text_epsilon("epsilon against a server", p->q.server, p->q.delta,
                  "   <- limited by the budget");
@@ -220,14 +220,10 @@ static int outcome(sefl_status st)
 
 /* ---- correlated noise ------------------------------------------------------------------------ */
 
-static void way_text(const char *name, const dp_way *w)
+static sefl_status turns_text(const dp_turns_plan *t)
 {
-    printf("  %-32s %-8.3g %-8.3g %-10.5g %-7" PRIu64 " %-9.4g %.0f\n", name, w->last, w->mean,
-           z_shown(w->z), w->turns, w->cohort, w->clients);
-}
-
-static void turns_text(const dp_turns_plan *t)
-{
+    sefl_buf b = { 0 };
+    char filter[DP_FILTER_TEXT];
     printf("plan: %" PRIu64 " clients, %" PRIu64 " rounds, %s noise, correlated, server momentum "
            "%g\n",
            t->clients, t->rounds, dp_sources[t->source].name, t->momentum);
@@ -238,55 +234,38 @@ static void turns_text(const dp_turns_plan *t)
     if (t->momentum > 0)
         printf("  server.step: momentum\n  server.momentum: %.10g\n", t->momentum);
     if (t->filter.b > 0)
-        printf("  privacy.filter: %u\n", t->filter.gamma[0]);
+        printf("  privacy.filter: %s%s%s\n", t->filter.b > 1 ? "\"" : "",
+               dp_filter_text(filter, &t->filter), t->filter.b > 1 ? "\"" : "");
     printf("  privacy.z: %.10g\n  rounds.max_per_client: %" PRIu64 "\n  rounds.separation: %" PRIu64
            "\n",
-           z_shown(t->correlated.z), t->turns.most, t->turns.apart);
+           dp_z_shown(t->correlated.z), t->turns.most, t->turns.apart);
     if (t->filter.b == 0)
         printf(
             "no filter: if a client takes part in every round, correlated noise gains nothing\n");
     text_epsilon("epsilon against everybody", t->claim, t->delta, "");
     printf("%-34s all %" PRIu64 " rounds are one release with noise z / %.4g = %.4g\n",
            "what is charged", t->rounds, up(t->s), down(t->correlated.z / t->s));
-    printf("noise over signal                  in last  in mean             rounds  clients   "
-           "enrolled clients\n"
-           "                                   model    model    z          each    a round   for "
-           "1 in the last model\n");
-    way_text("turns, correlated noise", &t->correlated);
-    way_text("turns, independent noise", &t->independent);
-    way_text("everybody in every round", &t->everybody);
-    if (t->filter.b > 0)
-        printf("Correlated noise leaves %.3g times less noise in the last model than independent "
-               "noise "
-               "with the same turns.\n",
-               t->independent.last / t->correlated.last);
-    if (t->everybody.last < t->correlated.last && t->everybody.turns > t->correlated.turns)
-        printf("Everybody in every round has less noise still, for %.3g times as many uploads.\n",
-               (double)t->everybody.turns / (double)t->correlated.turns);
-}
-
-static void json_way(json *j, const char *name, const dp_way *w)
-{
-    json_object(j, name, lf_real("noise_last_model", w->last), lf_real("noise_mean_model", w->mean),
-                lf_real("z", w->z), lf_u64("rounds_per_client", w->turns),
-                lf_real("cohort", w->cohort), lf_real("clients_needed", w->clients));
+    sefl_status st = dp_ways_text(&b, t);
+    if (st == SEFL_OK)
+        printf("%.*s", (int)b.n, (const char *)b.p);
+    buf_clear(&b);
+    return st;
 }
 
 static sefl_status turns_json(const dp_turns_plan *t)
 {
     sefl_buf b = { 0 };
     json j = json_into(&b);
+    char filter[DP_FILTER_TEXT];
     json_open(&j, '{');
-    json_fields(&j, lf_u64("clients", t->clients), lf_u64("rounds", t->rounds),
-                lf_str("noise", dp_sources[t->source].name), lf_real("delta", t->delta),
-                lf_real("momentum", t->momentum), lf_u64("filter", t->filter.gamma[0]),
-                lf_u64("max_rounds_per_client", t->turns.most),
-                lf_u64("separation", t->turns.apart), lf_real("z", z_shown(t->correlated.z)),
-                lf_real("s", t->s));
+    json_fields(
+        &j, lf_u64("clients", t->clients), lf_u64("rounds", t->rounds),
+        lf_str("noise", dp_sources[t->source].name), lf_real("delta", t->delta),
+        lf_real("momentum", t->momentum), lf_str("filter", dp_filter_text(filter, &t->filter)),
+        lf_u64("max_rounds_per_client", t->turns.most), lf_u64("separation", t->turns.apart),
+        lf_real("z", dp_z_shown(t->correlated.z)), lf_real("s", t->s));
     json_claims(&j, t->claim, t->claim);
-    json_way(&j, "correlated", &t->correlated);
-    json_way(&j, "independent", &t->independent);
-    json_way(&j, "everybody", &t->everybody);
+    dp_ways_json(&j, t);
     json_close(&j, '}');
     return print_json(&j);
 }
@@ -299,10 +278,7 @@ static sefl_status make_turns(plan *p)
     t->epsilon = p->q.epsilon, t->delta = p->q.delta;
     t->turns.most = p->q.max_rounds;
     SEFL_PASS(dp_turns_plan_compute(t));
-    if (p->json)
-        return turns_json(t);
-    turns_text(t);
-    return SEFL_OK;
+    return p->json ? turns_json(t) : turns_text(t);
 }
 
 static sefl_status make_plan(plan *p)
@@ -335,9 +311,8 @@ static void spent_filter(const ledger *l, size_t i, const ledger_terms *t)
     if (t->filter.b == 0)
         return;
     const double s = ledger_task_s(l, i);
-    printf("    correlated noise (filter %u", t->filter.gamma[0]);
-    for (unsigned j = 1; j < t->filter.b; j++)
-        printf(", %u", t->filter.gamma[j]);
+    char filter[DP_FILTER_TEXT];
+    printf("    correlated noise (filter %s", dp_filter_text(filter, &t->filter));
     printf("): an update also shows in later rounds, so its rounds are charged as one release\n"
            "    with noise z / S = %g / %.4g = %.4g; ",
            t->z, up(s), down(t->z / s));

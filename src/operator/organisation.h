@@ -28,7 +28,7 @@
 
 #include "config/settings.h"
 #include "operator/card.h"
-#include "protocol/task.h"
+#include "protocol/task_budget.h"
 
 #include <limits.h>
 
@@ -80,6 +80,7 @@ typedef struct org_task_report {
     bool claim;
     double epsilon, z;
     double noise_over_signal, least_cohort; /* with a claim (privacy/plan.h) */
+    char turns_warning[TASK_TURNS_TEXT];    /* "": none */
 } org_task_report;
 
 /* AS: drafts a task and signs it. Unless the settings say otherwise: a small model, 10

@@ -162,6 +162,7 @@ static void note(drafting *d, const task *t)
     r->rounds = t->rounds;
     r->claim = t->claim;
     r->z = strtod(t->z, NULL);
+    task_turns_warning(r->turns_warning, t);
 }
 
 /* Finds the noise with which all rounds keep the target, although the population has spent

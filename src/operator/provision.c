@@ -361,6 +361,7 @@ static sefl_status make_task(build *b)
     SEFL_TRY(ledger_create(dir_in(&b->at, "aggregator/ledger"), t.population));
     SEFL_TRY(ledger_create(dir_in(&b->at, "csp/ledger"), t.population));
     memcpy(b->report.task, t.id, sizeof b->report.task);
+    task_turns_warning(b->report.turns_warning, &t);
     b->report.params = t.params;
     b->report.values = t.values;
     b->report.update_bytes = task_body_bytes(&t);

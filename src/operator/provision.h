@@ -35,7 +35,7 @@
 #include "base/progress.h"
 #include "config/address.h"
 #include "config/settings.h"
-#include "protocol/task.h"
+#include "protocol/task_budget.h"
 
 enum { PROVISION_CLIENTS_MAX = 1000, PROVISION_WORDS = 2000 };
 
@@ -62,9 +62,10 @@ typedef struct provision_report {
     uint32_t words;        /* size of the vocabulary; 0: the model is external */
     bool tokens;           /* the vocabulary has sub-word tokens, not words */
     uint32_t clients;
-    uint64_t tokens_least, tokens_most; /* size of the smallest and the largest client text */
-    double best_perplexity;             /* of the text generator on valid.txt; 0: none */
-    host_port as, csp;                  /* with `hosts`: where the servers will be */
+    uint64_t tokens_least, tokens_most;  /* size of the smallest and the largest client text */
+    double best_perplexity;              /* of the text generator on valid.txt; 0: none */
+    host_port as, csp;                   /* with `hosts`: where the servers will be */
+    char turns_warning[TASK_TURNS_TEXT]; /* "": none */
 } provision_report;
 
 /* Creates the federation. SEFL_EEXIST if the folder is not empty. progress counts steps. */

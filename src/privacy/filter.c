@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 #define UP (1 + 1e-9)
 
@@ -37,6 +38,16 @@ sefl_status dp_filter_check(const dp_filter *f)
                   ldexp((double)p[m], -(int)(DP_FILTER_BITS * m)), m);
     }
     return SEFL_OK;
+}
+
+const char *dp_filter_text(char out[DP_FILTER_TEXT], const dp_filter *f)
+{
+    int n = 0;
+    out[0] = 0;
+    for (unsigned j = 0; j < f->b && j < DP_FILTER_LAGS; j++)
+        n += snprintf(out + n, (size_t)(DP_FILTER_TEXT - n), "%s%u", j ? ", " : "",
+                      f->gamma[j] % 10000u);
+    return out;
 }
 
 /* One entry of C times a vector of pulses, from the b entries before it: v = pulse + sum of
@@ -131,22 +142,30 @@ dp_model_noise dp_filter_models(const dp_filter *f, uint64_t rounds, double mome
     return (dp_model_noise){ sqrt(last), rounds ? sqrt(all / (double)rounds) : 0 };
 }
 
+/* What a filter is chosen for. */
+typedef struct wanted {
+    uint64_t rounds;
+    const dp_turns *turns;
+    double momentum;
+} wanted;
+
 /* The noise in the models at a given epsilon, up to a factor. */
-static double price(const dp_filter *f, uint64_t rounds, const dp_turns *turns, double momentum)
+static double price(const dp_filter *f, const wanted *w)
 {
-    return dp_filter_s(f, rounds, turns) * dp_filter_models(f, rounds, momentum).mean;
+    return dp_filter_s(f, w->rounds, w->turns) * dp_filter_models(f, w->rounds, w->momentum).mean;
 }
 
-dp_filter dp_filter_best(uint64_t rounds, const dp_turns *turns, double momentum)
+/* Every gamma of one lag: the price falls, then rises. */
+static dp_filter best_of_one(const wanted *w)
 {
     enum { COARSE = 16 };
     dp_filter best = { 0 };
-    double least = price(&best, rounds, turns, momentum) * (1 - 1e-6);
+    double least = price(&best, w) * (1 - 1e-6);
     unsigned from = COARSE, to = DP_FILTER_ONE, by = COARSE;
-    for (int pass = 0; pass < 2; pass++) { /* the price falls, then rises */
+    for (int pass = 0; pass < 2; pass++) {
         for (unsigned g = from; g <= to; g += by) {
             const dp_filter f = { 1, { (uint16_t)g } };
-            const double v = price(&f, rounds, turns, momentum);
+            const double v = price(&f, w);
             if (v < least)
                 least = v, best = f;
         }
@@ -156,6 +175,83 @@ dp_filter dp_filter_best(uint64_t rounds, const dp_turns *turns, double momentum
         by = 1;
     }
     return best;
+}
+
+/* Moves `by` from number j (lags: from nowhere) to number i; false if that is not admissible. */
+static bool moved(dp_filter *f, unsigned i, unsigned j, int by, unsigned lags)
+{
+    int g[DP_FILTER_LAGS + 1] = { 0 };
+    for (unsigned n = 0; n < lags; n++)
+        g[n] = f->gamma[n];
+    g[i] += by, g[j] -= by;
+    *f = (dp_filter){ 0 };
+    for (unsigned n = 0; n < lags; n++) {
+        if (g[n] < 0 || g[n] > DP_FILTER_ONE)
+            return false;
+        f->gamma[n] = (uint16_t)g[n];
+        f->b = g[n] > 0 ? n + 1 : f->b;
+    }
+    return f->b > 0 && dp_filter_check(f) == SEFL_OK;
+}
+
+/* Descends from *best with this many lags: changes one number, or moves from one to another, by
+ * 512, then 256, ... */
+static void descend(dp_filter *best, double *least, unsigned lags, const wanted *w)
+{
+    for (int by = 512; by > 0; by /= 2)
+        for (bool again = true; again;) {
+            again = false;
+            for (unsigned way = 0; way < 2 * lags * (lags + 1); way++) {
+                const unsigned i = way / 2 % lags, j = way / 2 / lags;
+                dp_filter f = *best;
+                if (i == j || !moved(&f, i, j, way % 2 ? -by : by, lags))
+                    continue;
+                const double v = price(&f, w);
+                if (v < *least * (1 - 1e-9))
+                    *least = v, *best = f, again = true;
+            }
+        }
+}
+
+/* The best filter that a descent finds from the best one of one lag, or from the shape of the
+ * inverse square root, which is the best for many rounds without momentum. */
+static dp_filter best_of_many(const dp_filter *one, unsigned lags, const wanted *w)
+{
+    static const double root[DP_FILTER_LAGS] = { 64 / 128.0, 16 / 128.0, 8 / 128.0, 5 / 128.0 };
+    dp_filter best = *one, other = { .b = lags };
+    double least = price(one, w), sum = 0;
+    descend(&best, &least, lags, w);
+    for (unsigned j = 0; j < lags; j++)
+        sum += root[j];
+    for (unsigned j = 0; j < lags; j++)
+        other.gamma[j] = (uint16_t)(one->gamma[0] * root[j] / sum);
+    if (other.gamma[lags - 1] == 0 || dp_filter_check(&other) != SEFL_OK)
+        return best;
+    double found = price(&other, w);
+    descend(&other, &found, lags, w);
+    return found < least ? other : best;
+}
+
+dp_filter dp_filter_best(uint64_t rounds, const dp_turns *turns, double momentum)
+{
+    enum { ROUNDS_MANY = 2000 }; /* a price takes O(rounds): then more lags are not tried */
+    static const double worth = 1.03, enough = 1.01;
+    const wanted w = { rounds, turns, momentum };
+    const dp_filter one = best_of_one(&w);
+    dp_filter best[DP_FILTER_LAGS + 1] = { [1] = one };
+    double cost[DP_FILTER_LAGS + 1] = { [1] = price(&one, &w) };
+    unsigned lags = 2;
+    if (one.b == 0 || rounds > ROUNDS_MANY)
+        return one;
+    for (unsigned j = 2; j <= DP_FILTER_LAGS; j++) {
+        best[j] = best_of_many(&one, j, &w);
+        cost[j] = price(&best[j], &w);
+    }
+    if (cost[1] < worth * cost[DP_FILTER_LAGS])
+        return one;
+    while (cost[lags] > enough * cost[DP_FILTER_LAGS])
+        lags++;
+    return best[lags];
 }
 
 dp_event dp_filter_event(const dp_event *ev, double s, uint64_t n)

@@ -1,5 +1,6 @@
 #include "privacy/plan.h"
 
+#include "base/log.h"
 #include "privacy/grid.h"
 
 #include <inttypes.h>
@@ -127,7 +128,8 @@ static sefl_status correlated(dp_turns_plan *p, double one)
     *w = (dp_way){ .turns = turns,
                    .cohort = (double)p->clients *
                              fmin(1 / (double)p->turns.apart, (double)turns / (double)p->rounds) };
-    p->filter = dp_filter_best(p->rounds, &p->turns, p->momentum);
+    if (!p->has_filter)
+        p->filter = dp_filter_best(p->rounds, &p->turns, p->momentum);
     const double s = dp_filter_s(&p->filter, p->rounds, &p->turns);
     if (law->uses_dim) {
         SEFL_PASS(dp_grid_init(
@@ -210,4 +212,58 @@ sefl_status dp_turns_plan_compute(dp_turns_plan *p)
             &p->claim[i], &all, 1,
             &(dp_question){ .delta = p->delta, .neighbours = i ? DP_REPLACE : DP_ZERO_OUT }));
     return SEFL_OK;
+}
+
+/* ---- the three ways, shown ------------------------------------------------------------------- */
+
+double dp_z_shown(double z)
+{
+    double shown = ceil(z * 1e6) / 1e6;
+    return shown >= z ? shown : shown + 1e-6;
+}
+
+static sefl_status way_text(sefl_buf *out, const char *name, const dp_way *w)
+{
+    return wr_fmt(out, "  %-32s %-8.3g %-8.3g %-10.5g %-7" PRIu64 " %-9.0f %.0f\n", name, w->last,
+                  w->mean, dp_z_shown(w->z), w->turns, w->cohort, w->clients);
+}
+
+sefl_status dp_ways_text(sefl_buf *out, const dp_turns_plan *p)
+{
+    SEFL_PASS(wr_fmt(out, "noise over signal                  in last  in mean             rounds  "
+                          "clients   enrolled "
+                          "clients\n"
+                          "                                   model    model    z          each    "
+                          "a round   for 1 in "
+                          "the last model\n"));
+    SEFL_PASS(way_text(out, "turns, correlated noise", &p->correlated));
+    SEFL_PASS(way_text(out, "turns, independent noise", &p->independent));
+    SEFL_PASS(way_text(out, "everybody in every round", &p->everybody));
+    if (p->filter.b > 0)
+        SEFL_PASS(wr_fmt(out,
+                         "Correlated noise leaves %.3g times less noise in the last model than "
+                         "independent noise with the same turns.\n",
+                         p->independent.last / p->correlated.last));
+    if (p->everybody.last < p->correlated.last && p->everybody.turns > p->correlated.turns)
+        SEFL_PASS(wr_fmt(out,
+                         "Everybody in every round has less noise still, for %.3g times as many "
+                         "uploads.\n",
+                         (double)p->everybody.turns / (double)p->correlated.turns));
+    return SEFL_OK;
+}
+
+static void way_json(json *j, const char *name, const dp_way *w)
+{
+    json_key(j, name), json_open(j, '{');
+    json_fields(j, lf_real("noise_last_model", w->last), lf_real("noise_mean_model", w->mean),
+                lf_real("z", w->z), lf_u64("rounds_per_client", w->turns),
+                lf_real("cohort", w->cohort), lf_real("clients_needed", w->clients));
+    json_close(j, '}');
+}
+
+void dp_ways_json(json *j, const dp_turns_plan *p)
+{
+    way_json(j, "correlated", &p->correlated);
+    way_json(j, "independent", &p->independent);
+    way_json(j, "everybody", &p->everybody);
 }

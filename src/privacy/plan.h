@@ -12,6 +12,8 @@
 #ifndef PRIVACY_PLAN_H
 #define PRIVACY_PLAN_H
 
+#include "base/buf.h"
+#include "base/json.h"
 #include "privacy/accountant/accountant.h"
 #include "privacy/filter.h"
 
@@ -60,6 +62,7 @@ typedef struct dp_turns_plan {
     uint64_t clients, rounds, dim;
     double epsilon, delta;
     double momentum; /* of the server's steps; 0: average */
+    bool has_filter; /* `filter` is given: it is not chosen */
     dp_turns turns;  /* 0, 0: the fewest turns with which `last` is at most 1, else the turns with
                       * the least noise. One of the two 0: as far apart as the rounds allow, or as
                       * many turns as fit */
@@ -73,6 +76,14 @@ typedef struct dp_turns_plan {
 /* Finds turns, filter and z. SEFL_EINVAL if a value is out of range; SEFL_EBUDGET if no z
  * suffices. */
 sefl_status dp_turns_plan_compute(dp_turns_plan *p) SEFL_MUST_CHECK;
+
+/* Appends the three ways as a table with a heading, and sentences that compare them. */
+sefl_status dp_ways_text(sefl_buf *out, const dp_turns_plan *p) SEFL_MUST_CHECK;
+/* Adds the members correlated, independent and everybody to the open object. */
+void dp_ways_json(json *j, const dp_turns_plan *p);
+
+/* Rounds z up to six decimal places, so that a copied number gives at least as much noise. */
+double dp_z_shown(double z);
 
 /* A client that draws each of n records with this rate, 0 < rate <= 1, gets more than `most` with a
  * probability of at most `rare` (a Chernoff bound): returns the largest such n, or the smallest

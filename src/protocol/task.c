@@ -15,6 +15,7 @@
 #include "privacy/mechanism/quantise.h"
 #include "protocol/head.h"
 #include "protocol/modes/mode.h"
+#include "protocol/modes/own.h"
 #include "protocol/task_fields.h"
 
 #include <ctype.h>
@@ -353,6 +354,16 @@ static sefl_status check_claim(const task *t)
     SEFL_PASS(dp_event_check(&ev));
     SEFL_PASS(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = t->delta }));
     SEFL_NEED(c.claimed, SEFL_EINVAL, "privacy.claim is dp: %s", c.why_not ? c.why_not : "?");
+    const bool carries = t->noise == TASK_NOISE_OWN && t->ahe.pack.g > 0;
+    SEFL_NEED(
+        !carries || (!t->amplified && !t->secret_draw), SEFL_EINVAL,
+        "privacy.claim is dp: own noise under paillier has no proof for a claim that relies on "
+        "sampling; use crypto.scheme pad, privacy.noise joint, or claim none");
+    SEFL_NEED(
+        !carries || c.order <= OWN_ORDER_MAX, SEFL_EINVAL,
+        "privacy.z is %s: own noise under paillier has a proof for Renyi orders up to %d, and "
+        "so much noise uses %.0f; use crypto.scheme pad, less noise, or claim none",
+        t->z, OWN_ORDER_MAX, c.order);
     SEFL_NEED(c.epsilon <= t->epsilon, SEFL_ERANGE,
               "privacy.epsilon is %g: the first round alone costs %.3f; use more noise "
               "(privacy.z), a larger epsilon, or claim none",

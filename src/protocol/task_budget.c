@@ -1,6 +1,8 @@
 #include "protocol/task_budget.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 dp_event task_event_server(const task *t, uint64_t rounds)
 {
@@ -51,4 +53,23 @@ sefl_status task_budget_z(double *z, const task *t)
     const dp_event ev = task_event_server(t, t->rounds);
     SEFL_PASS(dp_find_z(z, &ev, t->epsilon, &(dp_question){ .delta = t->delta }));
     return t->filter.b > 0 ? filter_z(z, t, *z) : SEFL_OK;
+}
+
+bool task_turns_warning(char out[TASK_TURNS_TEXT], const task *t)
+{
+    const uint64_t most = t->max_rounds_per_client, apart = t->separation;
+    const uint64_t enough = (t->rounds + apart - 1) / apart; /* turns until the last round */
+    *out = 0;
+    if (most == 0 || t->sampling != TASK_ALL || most >= enough)
+        return false;
+    snprintf(
+        out, TASK_TURNS_TEXT,
+        "the clients run out: with rounds.max_per_client %" PRIu64 " and rounds.separation %" PRIu64
+        ", a client that takes every turn has its last one in round %" PRIu64
+        " or before, but the task has %" PRIu64
+        " rounds. Later rounds may have too few clients and be skipped: set rounds.separation to "
+        "%" PRIu64 ", rounds.max_per_client to %" PRIu64 " or rounds.count to %" PRIu64,
+        most, apart, most * apart, t->rounds, dp_turns_apart(most, t->rounds), enough,
+        most * apart);
+    return true;
 }

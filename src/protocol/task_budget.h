@@ -4,7 +4,9 @@
  *     SEFL_TRY(task_budget_rounds(&rounds, &t));       // at most t.rounds
  *     SEFL_TRY(task_budget_z(&z, &t));                 // with this z, all of them
  *
- * Both count against a server, as the ledgers do (store/ledger.h), and from an empty ledger: a
+ *     if (task_turns_warning(text, &t)) ...            // clients run out before the last round
+ *
+ * The first two count against a server, as the ledgers do (store/ledger.h), and from an empty ledger: a
  * population that has spent epsilon in earlier tasks can afford less.
  * Threads: any.   Secrets: none. */
 #ifndef PROTOCOL_TASK_BUDGET_H
@@ -24,5 +26,11 @@ sefl_status task_budget_rounds(uint64_t *rounds, const task *t) SEFL_MUST_CHECK;
 /* Finds the smallest z (as dp_find_z) with which all t->rounds rounds keep t->epsilon. The task
  * must make a claim; its own z does not matter. SEFL_EBUDGET if no z suffices. */
 sefl_status task_budget_z(double *z, const task *t) SEFL_MUST_CHECK;
+
+enum { TASK_TURNS_TEXT = 400 };
+/* Writes a warning and returns true if clients that take every turn have none left for the last
+ * rounds: rounds.max_per_client times rounds.separation is below rounds.count. A task that draws
+ * its clients has no such round. */
+bool task_turns_warning(char out[TASK_TURNS_TEXT], const task *t);
 
 #endif

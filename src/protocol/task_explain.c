@@ -385,12 +385,15 @@ sefl_status task_explain(sefl_buf *out, const task *t)
     sefl_status st = SEFL_OK;
     story s = { .t = t };
     size_t before = out->n;
+    char warning[TASK_TURNS_TEXT];
     if (t->claim)
         SEFL_TRY(count_rounds(&s));
     SEFL_TRY(what_happens(out, t));
     SEFL_TRY(who_learns_what(out, t));
     SEFL_TRY(guarantee(out, &s));
     SEFL_TRY(usefulness(out, t));
+    if (task_turns_warning(warning, t))
+        SEFL_TRY(wr_fmt(out, "\nWARNING: %s\n", warning));
     if (!t->claim)
         SEFL_TRY(wr_fmt(out, "\nno differential privacy claimed\n"));
 done:

@@ -35,9 +35,9 @@ typedef struct maker {
     const ahe_pub *pub;
     const pinned *servers;
     char number[24];
-    char z[32];      /* of privacy.classic_epsilon or privacy.epsilon; "": as the settings say */
-    char filter[24]; /* of privacy.filter auto; "": as the settings say */
-    uint64_t separation; /* rounds.separation, or what privacy.filter auto chose */
+    char z[32]; /* of privacy.classic_epsilon or privacy.epsilon; "": as the settings say */
+    char filter[DP_FILTER_TEXT]; /* of privacy.filter auto; "": as the settings say */
+    uint64_t separation;         /* rounds.separation, or what privacy.filter auto chose */
     bool silent; /* a first document without a claim: the noise that it needs is not known yet */
 } maker;
 
@@ -369,7 +369,7 @@ uint64_t task_make_separation(const settings *s)
                : apart;
 }
 
-/* privacy.filter auto: the best filter with b = 1 for the task's turns. */
+/* privacy.filter auto: the filter for the task's turns. */
 static sefl_status choose_filter(maker *m)
 {
     const settings *s = m->s;
@@ -390,7 +390,7 @@ static sefl_status choose_filter(maker *m)
         "proposes them)");
     const dp_filter f = dp_filter_best(
         rounds, &turns, momentum ? strtod(settings_text(s, "server.momentum"), NULL) : 0);
-    snprintf(m->filter, sizeof m->filter, "%u", f.gamma[0]);
+    dp_filter_text(m->filter, &f);
     if (f.b == 0) /* no filter gains anything */
         snprintf(m->filter, sizeof m->filter, " ");
     return SEFL_OK;

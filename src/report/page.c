@@ -110,6 +110,8 @@ static sefl_status facts(sefl_buf *out, const report *r)
     SEFL_PASS(fact(out, "Date", date));
     SEFL_PASS(fact(out, "Task id", f->task));
     SEFL_PASS(fact(out, "Version", f->version));
+    SEFL_PASS(fact(out, "Noise multiplier z", f->z));
+    SEFL_PASS(fact(out, "Correlated noise (filter)", f->filter));
     if (*f->task)
         SEFL_PASS(fact(out, "Kind", f->simulated ? "simulation" : "federation"));
     SEFL_PASS(fact(out, "Folder", r->name));

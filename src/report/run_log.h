@@ -53,6 +53,7 @@ enum { RUN_LOG_BYTES_MAX = 1 << 30 };
     X(LAST, epsilon_server, "epsilon_server")                                     \
     X(LAST, epsilon_others, "epsilon_others")                                     \
     X(LAST, epsilon_target, "epsilon_target")                                     \
+    X(LAST, clip, "clip") /* of the next round, if the task finds it */           \
     X(REAL, seconds, "seconds")                                                   \
     X(REAL, ahead_seconds, "ahead_seconds") /* noise shares, all lanes */         \
     X(REAL, open_seconds, "open_seconds")                                         \
@@ -89,8 +90,9 @@ typedef struct run_line {
     X(protection, 16) /* sefl; in simulations also none, cdp (simulate/protection.h) */ \
     X(noise, 16)      /* the release mode (protocol/modes/names.h), or central */       \
     X(z, 24)                                                                            \
-    X(unit, 16) /* what the claim protects: client or record */                         \
-    X(text, 64) /* hash of the public validation text */
+    X(filter, 24) /* of correlated noise, as in privacy.filter */                       \
+    X(unit, 16)   /* what the claim protects: client or record */                       \
+    X(text, 64)   /* hash of the public validation text */
 #define RUN_FACT_NUMBERS(X)                                                  \
     X(rounds)   /* rounds of the task */                                     \
     X(enrolled) /* clients of the population */                              \

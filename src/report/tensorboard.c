@@ -22,11 +22,8 @@ void tensorboard_tag(char out[TENSORBOARD_TAG], const char *key)
 {
     static const struct {
         const char *part, *group;
-    } groups[] = { { "seconds", "seconds" },
-                   { "bytes", "bytes" },
-                   { "epsilon", "privacy" },
-                   { "perplexity", "model" },
-                   { "loss", "model" } };
+    } groups[] = { { "seconds", "seconds" }, { "bytes", "bytes" },      { "epsilon", "privacy" },
+                   { "clip", "privacy" },    { "perplexity", "model" }, { "loss", "model" } };
     const char *group = "clients";
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         if (strstr(key, groups[i].part)) {

@@ -29,7 +29,7 @@ static const char *const outcome_names[] = { MONITOR_OUTCOME_LIST(SEFL_TEXT) };
 void monitor_init(monitor *m, const sefl_clock *wall)
 {
     m->started_ms = clock_ms(wall);
-    m->epsilon_server = m->epsilon_others = m->perplexity = (double)NAN;
+    m->epsilon_server = m->epsilon_others = m->perplexity = m->clip = (double)NAN;
 }
 
 void monitor_spent(monitor *m, account *a, const task *t)
@@ -44,6 +44,7 @@ void monitor_spent(monitor *m, account *a, const task *t)
 void monitor_task(monitor *m, account *a, const task *t)
 {
     atomic_store(&m->perplexity, (double)NAN);
+    atomic_store(&m->clip, (double)NAN);
     monitor_spent(m, a, t);
 }
 

@@ -80,6 +80,8 @@
       "Failed checks of noise shares; AS or a thief of its key deviates.")                        \
     X(PERPLEXITY, "sefl_perplexity", GAUGE, "", AS, PUBLIC,                                       \
       "Perplexity of the latest model on the public validation text.")                            \
+    X(CLIP, "sefl_clip", GAUGE, "", AS, PUBLIC,                                                   \
+      "Clip of the next round, if the task finds it (privacy.clip_quantile); absent otherwise.")  \
     X(ENROLLED, "sefl_clients_enrolled", GAUGE, "", AS, PUBLIC,                                   \
       "Clients of the population, from the task.")                                                \
     X(NEEDED, "sefl_updates_needed", GAUGE, "", AS, PUBLIC,                                       \
@@ -160,7 +162,7 @@ typedef struct monitor {
     _Atomic int64_t cert_ends; /* expiry of the server's certificate; 0: not known yet */
     _Atomic uint64_t rounds[MONITOR_OUTCOMES_N];
     prom_histogram step[MONITOR_STEPS_N];
-    _Atomic double epsilon_server, epsilon_others, perplexity; /* NAN: none */
+    _Atomic double epsilon_server, epsilon_others, perplexity, clip; /* NAN: none */
     _Atomic uint64_t noise_bytes, reveal_bytes;
     _Atomic uint64_t counted, by_csp; /* AS: updates, only of tasks that publish participation */
 } monitor;

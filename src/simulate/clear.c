@@ -176,7 +176,7 @@ sefl_status clear_central_noise(engine_noise *out, const clear_facts *c)
 {
     dgauss g;
     seeded gen;
-    SEFL_PASS(dgauss_for_grid(&g, &c->task->grid));
+    SEFL_PASS(own_law(&g, c->task));
     named_coins_replay(&gen, "AS", c->seed, "cdp", c->round, 1);
     *out = (engine_noise){ .num = g.num, .den = g.den, .t = g.t };
     memcpy(out->key, gen.key, sizeof out->key);

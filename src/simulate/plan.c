@@ -267,12 +267,39 @@ static sefl_status privacy(plan *p, const federation *s)
     return SEFL_OK;
 }
 
+/* Not with sampling, records, or a step or a slot that a filter does not allow. */
+static void three_ways(plan *p, const federation *s)
+{
+    const task *t = &s->task;
+    const dp_source *source = source_of(t);
+    dp_turns_plan *w = &p->ways;
+    if (!p->noise || t->sampling != TASK_ALL || p->unit_record || t->server == TASK_ADAM ||
+        task_slots(t) > 0 || (source->noises > 1 && !s->e->protection->two_servers))
+        return;
+    p->ways_proposed = t->max_rounds_per_client == 0 && t->separation == 1;
+    *w = (dp_turns_plan){ .source = (unsigned)(source - dp_sources),
+                          .clients = p->clients,
+                          .rounds = t->rounds,
+                          .dim = t->values,
+                          .epsilon = t->claim ? t->epsilon : PLAN_EPSILON,
+                          .delta = p->delta,
+                          .momentum = t->server == TASK_MOMENTUM ? t->server_optim.momentum : 0,
+                          .has_filter = t->filter.b > 0,
+                          .filter = t->filter };
+    if (!p->ways_proposed)
+        w->turns = (dp_turns){ t->max_rounds_per_client, t->separation };
+    p->has_ways = dp_turns_plan_compute(w) == SEFL_OK; /* not: too few clients, or no z */
+}
+
 static void privacy_warnings(plan *p, const federation *s)
 {
     plan_warnings *w = &p->warnings;
     uint64_t n = p->need.clients;
     uint64_t unit = n >= 10000 ? 1000 : n >= 1000 ? 100 : 10; /* "about": round it */
     n = (n + unit / 2) / unit * unit;
+    char text[TASK_TURNS_TEXT];
+    if (task_turns_warning(text, &s->task))
+        plan_warn(w, "%s", text);
     if (!s->e->protection->quantises)
         plan_warn(w, "protection none: the server sees every update; no privacy is claimed");
     else if (!p->claim)
@@ -417,6 +444,7 @@ sefl_status plan_make(plan *out, const federation *s, const rates *r, unsigned t
     seconds(p, s, r);
     SEFL_PASS(memory(p, s, r));
     privacy_warnings(p, s);
+    three_ways(p, s);
     return SEFL_OK;
 }
 
@@ -435,6 +463,7 @@ static void put_seconds(json *j, const char *name, const plan_seconds *s)
 sefl_status plan_json(sefl_buf *out, const plan *p)
 {
     json j = json_into(out);
+    char filter[DP_FILTER_TEXT];
     json_open(&j, '{');
     json_fields(&j, lf_str("protection", p->protection), lf_str("crypto", p->crypto),
                 lf_str("scheme", p->scheme), lf_u64("clients", p->clients),
@@ -454,6 +483,15 @@ sefl_status plan_json(sefl_buf *out, const plan *p)
                 lf_if(p->has_epsilon, lf_real("epsilon_others", p->epsilon_others)),
                 lf_real("delta", p->delta), lf_real("z_for_epsilon_8", p->need.z),
                 lf_u64("clients_for_epsilon_8", p->need.clients));
+    if (p->has_ways) {
+        json_key(&j, "ways"), json_open(&j, '{');
+        json_fields(&j, lf_real("epsilon", p->ways.epsilon),
+                    lf_u64("max_rounds_per_client", p->ways.turns.most),
+                    lf_u64("separation", p->ways.turns.apart),
+                    lf_str("filter", dp_filter_text(filter, &p->ways.filter)));
+        dp_ways_json(&j, &p->ways);
+        json_close(&j, '}');
+    }
     plan_classic_json(&j, &p->classic);
     plan_warnings_json(&j, &p->warnings);
     json_close(&j, '}');

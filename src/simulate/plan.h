@@ -17,6 +17,7 @@
 #define SIMULATE_PLAN_H
 
 #include "base/json.h"
+#include "privacy/plan.h"
 #include "simulate/calibrate.h"
 
 #define PLAN_RATIO_BAD  1.0
@@ -91,6 +92,11 @@ typedef struct plan {
     bool unit_record; /* the epsilons are for a record, not a client */
     const char *why_no_epsilon;
     plan_need need; /* requirements of PLAN_EPSILON; z 0: unknown */
+    /* The noise in the last model and the clients that it needs, three ways to keep the target
+     * epsilon, or PLAN_EPSILON without a claim: correlated and independent noise with the task's
+     * turns, or with those that dp_turns_plan_compute proposes, and everybody in every round. */
+    bool has_ways, ways_proposed;
+    dp_turns_plan ways;
     plan_classic classic;
 
     plan_warnings warnings;

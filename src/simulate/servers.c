@@ -366,11 +366,21 @@ sefl_status servers_run(servers *v)
     return as_rounds_run(v->rounds);
 }
 
+/* Both servers store the record of a round only after its release. CSP's thread answers PING after
+ * it has done so, and rests until the next question. */
+static sefl_status store_histories(const servers *v)
+{
+    as_link *link = as_rounds_link(v->rounds);
+    SEFL_PASS(as_rounds_keep_history(v->rounds));
+    return link ? as_link_ping(link) : SEFL_OK;
+}
+
 /* crypto full: the records HISTORY of both servers, each after its length u64; 0: there is none. */
 static sefl_status write_histories(const servers *v, uint64_t round, const char *path)
 {
     sefl_status st = SEFL_OK;
     sefl_buf both = { 0 }, one = { 0 };
+    SEFL_TRY(store_histories(v));
     for (int i = 0; i < 2; i++) {
         buf_clear(&one);
         st = i ? v->csp_store.get(v->csp_store.ctx, CSP_HISTORY, round, &one)

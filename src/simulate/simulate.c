@@ -334,6 +334,8 @@ static sefl_status advance(sim *s, uint64_t round, const int64_t *w, uint32_t cl
     }
     SEFL_PASS(step_apply(&s->step, s->t, s->theta, average, s->pool));
     s->clip = task_next_clip(s->t, s->clip, w, clients);
+    if (s->clip > 0)
+        s->r.clip = 1e-9 * (double)s->clip;
     return evaluate(s, round);
 }
 
@@ -482,9 +484,7 @@ static sefl_status set_up(sim *s)
     s->out->delta = t->delta;
     s->out->unit_record = t->unit == TASK_UNIT_RECORD;
     s->out->z = s->e.protection->quantises ? strtod(t->z, NULL) : 0;
-    for (unsigned j = 0, n = 0; j < t->filter.b; j++)
-        n += (unsigned)snprintf(s->out->filter + n, sizeof s->out->filter - n, "%s%u",
-                                j > 0 ? "," : "", t->filter.gamma[j]);
+    dp_filter_text(s->out->filter, &t->filter);
     s->out->weight_cap = t->weight_cap;
     s->out->best_possible = s->federation->best_perplexity;
     s->out->threads = pool_threads(s->pool);

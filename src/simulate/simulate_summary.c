@@ -16,6 +16,8 @@ sefl_status simulate_log(uint64_t *bytes, const char *path, run_line *l, const t
     f.simulated = true;
     snprintf(f.name, sizeof f.name, "%s", e->name);
     snprintf(f.protection, sizeof f.protection, "%s", p->name);
+    if (!p->quantises)
+        *f.filter = 0;
     if (p->shown)
         snprintf(f.noise, sizeof f.noise, "%s", p->shown);
     return run_log_append(bytes, path, l, &f);

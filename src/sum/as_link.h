@@ -46,6 +46,7 @@
 #include "protocol/link.h"
 #include "sum/as_store.h"
 #include "sum/csp.h"
+#include "sum/history.h"
 
 typedef struct as_link_config {
     const task *task;
@@ -156,6 +157,9 @@ typedef struct as_reveal {
     ahe_sum *sum; /* closed; NULL to fetch an output that CSP kept */
     const as_store *store;
     sefl_buf *counted; /* sealed tasks: CSP's checked COUNTED envelope; NULL: not wanted */
+    /* Correlated noise: the record of the round before, if stored; on success the record of this
+     * round, which the caller stores after the release. NULL: none, and not wanted. */
+    history_fresh *fresh;
 } as_reveal;
 
 /* Reveals the round, or fetches the reply that CSP kept (*kept true). The caller has charged the

@@ -401,13 +401,16 @@ static sefl_status order_reveal(as_rounds *r, const agg_order *o)
     sefl_buf counted = { 0 };
     bool handled = false, revealed = false;
     uint64_t began = clock_ns(r->c.mono), t0;
-    as_reveal what = { .round = o->round, .attempt = o->attempt, .store = r->store };
+    as_reveal what = {
+        .round = o->round, .attempt = o->attempt, .store = r->store, .fresh = &r->fresh
+    };
     pthread_mutex_lock(&r->lock);
     what.clients = agg_remember(r->a).clients;
     memcpy(what.set, r->row.set, sizeof what.set);
     bool has_set = r->row.has_set;
     pthread_mutex_unlock(&r->lock);
     SEFL_CHECK(has_set, SEFL_ESTATE, "round %" PRIu64 " is to be revealed without a set", o->round);
+    SEFL_TRY(as_rounds_keep_history(r)); /* nothing to do if AS has waited for uploads */
     SEFL_TRY(room_for_released(r));
     r->released_in = o->round; /* to be wiped after a failure */
     /* after a crash between the integers and the machine's step, the stored integers are the
@@ -475,11 +478,24 @@ static sefl_status forget_round(as_rounds *r, uint64_t round)
     return st == SEFL_OK ? r->store->wipe(r->store->ctx, round) : st;
 }
 
+/* A round that the model does not contain, because its release failed or was blocked, is no round
+ * to take noise back from. */
+sefl_status as_rounds_keep_history(as_rounds *r)
+{
+    history_fresh *f = &r->fresh;
+    if (f->round == 0 || f->stored || f->round != r->model.round)
+        return SEFL_OK;
+    SEFL_PASS(r->store->put(r->store->ctx, AS_HISTORY, f->round, f->attempt, buf_span(&f->record)));
+    f->stored = true;
+    return SEFL_OK;
+}
+
 /* Correlated noise: destroys what no later round takes back. If the model does not contain the
  * noise of this round, no round does. */
 static sefl_status forget_history(as_rounds *r, uint64_t round, bool released)
 {
     const history_range keep = history_after(r->t, round, released);
+    history_limit(&r->fresh, keep);
     return r->t->filter.b == 0 ? SEFL_OK
                                : r->store->history_keep(r->store->ctx, keep.from, keep.to);
 }
@@ -499,7 +515,7 @@ static sefl_status keep_check(as_rounds *r, uint64_t round, const release_made *
         return SEFL_OK;
     log_info(r->c.log, "release checked", lf_u64("round", round), lf_real("norm", n->norm),
              lf_real("bound", n->bound), lf_real("largest", n->largest),
-             lf_real("signal", n->signal));
+             lf_real("signal", n->signal), lf_if(made->clip > 0, lf_real("clip", made->clip)));
     if (release_signals_add(&r->signals, r->t, round, n->signal, &median))
         log_warn(r->c.log, "the sum is much larger than in earlier rounds", lf_u64("round", round),
                  lf_real("signal", n->signal), lf_real("median", median));
@@ -529,6 +545,7 @@ static sefl_status order_release(as_rounds *r, const agg_order *o)
     p.perplexity = made.perplexity;
     p.word_perplexity = made.word_perplexity;
     p.eval_seconds = made.eval_seconds;
+    p.clip = made.clip;
     r->parts.release = lap(r, &began);
     p.parts = r->parts;
     p.release_seconds = 1e-9 * (double)r->parts.release;
@@ -593,6 +610,7 @@ static sefl_status order_finish(as_rounds *r, const agg_order *o)
     sefl_buf b = { 0 };
     log_info(r->c.log, "task over", lf_str("why", agg_why_text(o->why)));
     as_rounds_changed(r);
+    history_drop(&r->fresh);
     if (r->t->filter.b > 0)
         SEFL_TRY(r->store->history_keep(r->store->ctx, 1, 0));
     bool known = r->c.clear || r->store->get(r->store->ctx, AS_BYE, 0, &b) == SEFL_OK;
@@ -617,6 +635,7 @@ done:
 
 static sefl_status order_wait(as_rounds *r, const agg_order *o)
 {
+    SEFL_PASS(as_rounds_keep_history(r));
     return as_rounds_idle(r, o->until_ms);
 }
 

@@ -52,18 +52,21 @@ static sefl_status check_attempt(const as_reveal *o)
     return st;
 }
 
+/* A record that is not stored is left out: after a crash AS could not finish the reveal. */
 static sefl_status get_history(void *ctx, uint64_t round, sefl_buf *out)
 {
-    const as_store *s = ctx;
-    return s->get(s->ctx, AS_HISTORY, round, out);
+    const as_reveal *o = ctx;
+    const history_fresh *f = o->fresh;
+    if (f && f->round == round && f->stored)
+        return wr_raw(out, f->record.p, f->record.n);
+    return o->store->get(o->store->ctx, AS_HISTORY, round, out);
 }
 
 /* Loads what this server kept in the rounds before. */
 static sefl_status load_history(as_link *l)
 {
     as_revealing *v = &l->revealing;
-    return history_load(&v->past, l->c.task, v->o->round, get_history,
-                        (void *)(uintptr_t)v->o->store);
+    return history_load(&v->past, l->c.task, v->o->round, get_history, (void *)(uintptr_t)v->o);
 }
 
 /* Takes shares if the attempt needs them, and writes REVEAL to l->out. */
@@ -219,12 +222,11 @@ static sefl_status lost(const char *why)
     return sefl_fail(SEFL_ECRYPTO, "%s: AS must skip the round, and its charge stands", why);
 }
 
-/* Computes w from the output that answers v->m, and stores what AS keeps for later rounds. */
+/* Computes from the output that answers v->m: w, and what AS keeps for later rounds. */
 static sefl_status finish(as_link *l, sefl_span output, const uint8_t digest[SHA256_BYTES])
 {
     as_revealing *v = &l->revealing;
     const as_mask *m = &v->m;
-    const as_store *s = v->o->store;
     SEFL_PASS(history_begin(&v->past, l->c.task, v->id));
     const noise_memory memory = history_memory(&v->past);
     mode_as in = { .round = v->o->round,
@@ -242,8 +244,6 @@ static sefl_status finish(as_link *l, sefl_span output, const uint8_t digest[SHA
         return lost("CSP sends a different output than before");
     if (st == SEFL_OK)
         st = task_mode(l->c.task)->finish(v->w, l->c.task, output, &in);
-    if (st == SEFL_OK && v->past.keep.n > 0)
-        st = s->put(s->ctx, AS_HISTORY, v->o->round, m->attempt, buf_span(&v->past.keep));
     l->times.finish = as_now(l) - began;
     return st;
 }
@@ -327,6 +327,8 @@ void as_reveal_end(as_link *l, sefl_status st)
         sefl_wipe(v->w, l->c.task->values * sizeof *v->w);
     else if (l->peer.revealed < v->o->round)
         l->peer.revealed = v->o->round;
+    if (st == SEFL_OK && v->o->fresh)
+        history_take(v->o->fresh, &v->past, v->o->round, v->m.attempt);
     as_mask_clear(&v->m);
     history_clear(&v->past);
     *v = (as_revealing){ 0 };

@@ -232,6 +232,7 @@ void as_rounds_free(as_rounds *r)
     if (!r)
         return;
     as_rounds_drop_released(r);
+    history_drop(&r->fresh);
     sefl_free(r->released);
     agg_free(r->a);
     buf_clear(&r->header);
@@ -402,12 +403,17 @@ sefl_status as_rounds_run(as_rounds *r)
 done:
     if (st != SEFL_OK && as_rounds_stopping(r))
         st = sefl_fail(SEFL_ECANCELLED, "stopped on request");
+    if (st == SEFL_ECANCELLED && as_rounds_keep_history(r) != SEFL_OK)
+        log_warn(r->c.log,
+                 "the noise of the last round is not stored: no later round takes it back",
+                 lf_str("why", sefl_last_error()));
     if (r->link) {
         if (st == SEFL_ECANCELLED && !as_link_dead(r->link))
             (void)!as_link_bye(r->link, false); /* CSP need not wait for a ping */
         as_rounds_hang_up(r);
     }
-    if (r->c.shared) { /* as_rounds_follow loads everything again */
+    if (r->c.shared) { /* as_rounds_follow loads everything again, and another process may lead */
+        history_drop(&r->fresh);
         pthread_mutex_lock(&r->lock);
         r->stored = (agg_memory){ 0 };
         pthread_mutex_unlock(&r->lock);

@@ -159,6 +159,10 @@ uint64_t as_rounds_commanded(as_rounds *r); /* 0: none */
  * since the last call (EARLY). The driver does this while it waits. */
 sefl_status as_rounds_send_heads(as_rounds *r) SEFL_MUST_CHECK;
 
+/* Correlated noise, on the thread of as_rounds_run: stores the record of the latest released round,
+ * unless it is stored. The driver does this while it waits. */
+sefl_status as_rounds_keep_history(as_rounds *r) SEFL_MUST_CHECK;
+
 /* The lock guards the machine. Results of the next calls are valid while the caller holds it. */
 pthread_mutex_t *as_rounds_lock(as_rounds *r);
 agg *as_rounds_agg(as_rounds *r);

@@ -35,6 +35,7 @@ struct as_rounds {
     uint64_t early_at_ms; /* monotonic: when the next EARLY is due */
     int64_t *released;    /* integers of the latest reveal until their release */
     uint64_t released_in; /* round of these integers; 0: none */
+    history_fresh fresh;  /* correlated noise, of the latest reveal */
     uint64_t reveal_ns;   /* duration of the reveal */
     as_times times;       /* durations of the reveal's parts */
     round_parts parts;

@@ -396,6 +396,8 @@ static sefl_status on_skip(csp *c, rd *r)
         SEFL_PASS(csp_own(c, csp_store_charge(s, round)));
     if (now.state == CSP_SIGNED)
         SEFL_PASS(csp_own(c, csp_skip(c, round, order.reason)));
+    else if (now.state == CSP_REVEALED) /* the model will not contain its noise */
+        csp_forget_history(c, history_after(c->c.task, round, false));
     SEFL_PASS(csp_own(c, csp_round_over(c, round)));
     log_info(c->c.log, now.state == CSP_REVEALED ? "revealed round given up" : "round skipped",
              lf_u64("round", round), lf_u64("reason", order.reason));
@@ -535,6 +537,7 @@ static sefl_status answer(csp *c, const link_msg *in)
 
 sefl_status csp_on(csp *c, const link_msg *in, csp_replies *out)
 {
+    csp_keep_history(c); /* the replies to the last message have left */
     csp_replies_clear(out);
     c->out = out;
     c->asked = in->kind, c->index = in->index;
@@ -617,6 +620,7 @@ sefl_status csp_serve_from(csp *c, channel *ch, link_msg *first)
             csp_tell_over(c, CSP_REVEALED);
         in.kind = 0;             /* it is answered */
         csp_replies_clear(&out); /* wiped as soon as it has left */
+        csp_keep_history(c);
         st = st == SEFL_OK ? sent : st;
     }
 done:
@@ -720,5 +724,7 @@ void csp_free(csp *c)
     if (!c)
         return;
     csp_restart(c);
+    csp_keep_history(c);
+    history_drop(&c->fresh);
     sefl_free(c);
 }

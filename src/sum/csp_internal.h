@@ -47,7 +47,8 @@ struct csp {
     uint64_t streams;  /* number of streams that sent HELLO since csp_new */
     sefl_span binding; /* of the stream; empty: it has none */
     csp_times times;
-    bool revealed; /* the output of a round is about to leave for the first time */
+    bool revealed;       /* the output of a round is about to leave for the first time */
+    history_fresh fresh; /* correlated noise, of the latest reveal */
 };
 
 /* Queues a new reply and returns its body. */
@@ -93,6 +94,9 @@ uint64_t csp_now(const csp *c);
 sefl_status csp_on_reveal(csp *c, rd *r) SEFL_MUST_CHECK;
 sefl_status csp_on_sum(csp *c, rd *r) SEFL_MUST_CHECK;
 void csp_revealing_drop(csp *c);
+/* Correlated noise: stores the record of the latest reveal, unless it is stored, after its output
+ * has left. After a failure the record stays in memory. */
+void csp_keep_history(csp *c);
 /* Correlated noise: destroys what no later round takes back. Ignores a failure: the next round
  * tries again. */
 void csp_forget_history(csp *c, history_range keep);

@@ -1,8 +1,9 @@
 /* The reveal at CSP. This order ensures a single reveal (noise/online.h):
  *     ledgers compared -> shares taken, erased from the pool -> charge durable -> sum decrypted ->
- *     reply computed -> csp_store_reveal: what CSP keeps for later rounds, output and mark durable
- *     -> the round key wiped -> the first byte of the output leaves
- * Shares that were taken are lost if a later step fails.
+ *     reply computed -> csp_store_reveal: output and mark durable -> the round key wiped ->
+ *     the first byte of the output leaves
+ * Then CSP stores what it keeps for later rounds: losing that is safe (history.h). Shares that were
+ * taken are lost if a later step fails.
  * After the mark CSP only repeats the output from the store. */
 #include "base/alloc.h"
 #include "base/sha256.h"
@@ -128,15 +129,16 @@ done:
  * takes ownership of it. */
 static sefl_status keep_and_reply(csp *c, sefl_buf *output)
 {
-    const csp_revealing *o = c->revealing;
+    csp_revealing *o = c->revealing;
     const uint64_t round = o->s.round;
     uint8_t id[NOISE_ID], digest[SHA256_BYTES];
     uint64_t began = csp_now(c);
     link_plain_id(id, o->s.attempt, o->s.set);
     sha256_of(digest, buf_span(output));
-    sefl_status st = csp_store_reveal(c->c.store, round, buf_span(&o->envelope), id,
-                                      buf_span(output), digest, buf_span(&o->past.keep));
+    sefl_status st =
+        csp_store_reveal(c->c.store, round, buf_span(&o->envelope), id, buf_span(output), digest);
     if (st == SEFL_OK) {
+        history_take(&c->fresh, &o->past, round, o->s.attempt);
         c->revealed = true;
         csp_set_live(c, 0, 0);
         st = csp_key_done(c, round);
@@ -250,15 +252,18 @@ static sefl_status take_slice(csp *c)
     return SEFL_OK;
 }
 
-/* A round that CSP did not reveal can have a record: the process died before the mark, or between
- * the skip and the wipe. */
+/* A record in memory serves although it may not be stored: after a crash CSP replies anew, or
+ * repeats a stored output. */
 static sefl_status get_history(void *ctx, uint64_t round, sefl_buf *out)
 {
-    const csp_store *s = ctx;
+    const csp *c = ctx;
+    const csp_store *s = c->c.store;
     csp_round then;
     SEFL_PASS(csp_store_get(s, round, &then));
     SEFL_NEED(then.state == CSP_REVEALED, SEFL_ENOTFOUND, "round %" PRIu64 " was never revealed",
               round);
+    if (c->fresh.round == round)
+        return wr_raw(out, c->fresh.record.p, c->fresh.record.n);
     return s->get(s->ctx, CSP_HISTORY, round, out);
 }
 
@@ -267,8 +272,7 @@ static sefl_status get_history(void *ctx, uint64_t round, sefl_buf *out)
 static sefl_status load_history(csp *c)
 {
     csp_revealing *o = c->revealing;
-    SEFL_PASS(csp_own(c, history_load(&o->past, c->c.task, o->s.round, get_history,
-                                      (void *)(uintptr_t)c->c.store)));
+    SEFL_PASS(csp_own(c, history_load(&o->past, c->c.task, o->s.round, get_history, c)));
     uint8_t both = o->s.lags & o->past.lags;
     for (unsigned j = 0; j < NOISE_LAGS; j++)
         if (both >> j & 1 && memcmp(history_id(&o->past, j), o->s.past[j], NOISE_ID) != 0)
@@ -280,9 +284,23 @@ static sefl_status load_history(csp *c)
     return SEFL_OK;
 }
 
+void csp_keep_history(csp *c)
+{
+    history_fresh *f = &c->fresh;
+    const csp_store *s = c->c.store;
+    if (f->round == 0 || f->stored)
+        return;
+    f->stored = true; /* one try */
+    if (s->put(s->ctx, CSP_HISTORY, f->round, buf_span(&f->record)) != SEFL_OK)
+        log_warn(c->c.log,
+                 "the noise of a round is not stored: after a restart no round takes it back",
+                 lf_u64("round", f->round), lf_str("why", sefl_last_error()));
+}
+
 void csp_forget_history(csp *c, history_range keep)
 {
     const csp_store *s = c->c.store;
+    history_limit(&c->fresh, keep);
     if (c->c.task->filter.b > 0 && s->history_keep(s->ctx, keep.from, keep.to) != SEFL_OK)
         log_warn(c->c.log, "noise of earlier rounds not erased", lf_str("why", sefl_last_error()));
 }

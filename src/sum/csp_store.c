@@ -152,7 +152,7 @@ sefl_status csp_store_mark(const csp_store *s, const csp_round *now)
 
 sefl_status csp_store_reveal(const csp_store *s, uint64_t round, sefl_span statement,
                              const uint8_t id[NOISE_ID], sefl_span output,
-                             const uint8_t digest[SHA256_BYTES], sefl_span history)
+                             const uint8_t digest[SHA256_BYTES])
 {
     sefl_status st = SEFL_OK;
     csp_round now;
@@ -164,8 +164,6 @@ sefl_status csp_store_reveal(const csp_store *s, uint64_t round, sefl_span state
     SEFL_TRY(wr_raw(&b, id, NOISE_ID));
     SEFL_TRY(wr_raw(&b, digest, SHA256_BYTES));
     SEFL_TRY(wr_raw(&b, statement.p, statement.n));
-    if (history.n > 0)
-        SEFL_TRY(s->put(s->ctx, CSP_HISTORY, round, history));
     SEFL_TRY(s->put(s->ctx, CSP_OUTPUT, round, output));
     SEFL_TRY(s->put(s->ctx, CSP_REVEAL, round, buf_span(&b)));
     if (s->note)

@@ -141,11 +141,11 @@ sefl_status csp_store_highest(const csp_store *s, csp_highest *out) SEFL_MUST_CH
 sefl_status csp_store_sign(const csp_store *s, const csp_round *r) SEFL_MUST_CHECK;
 /* Makes CSP's charge durable. SEFL_OK if the round is already charged; SEFL_EBUDGET if refused. */
 sefl_status csp_store_charge(const csp_store *s, uint64_t round) SEFL_MUST_CHECK;
-/* Writes HISTORY (unless it is empty), OUTPUT and REVEAL, the note, then the mark CSP_REVEALED.
- * Call it once per round, after the charge. */
+/* Writes OUTPUT and REVEAL, the note, then the mark CSP_REVEALED. Call it once per round, after the
+ * charge. */
 sefl_status csp_store_reveal(const csp_store *s, uint64_t round, sefl_span statement_envelope,
                              const uint8_t id[NOISE_ID], sefl_span output,
-                             const uint8_t digest[SHA256_BYTES], sefl_span history) SEFL_MUST_CHECK;
+                             const uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
 /* Loads the stored reveal; appends to *output. SEFL_ENOTFOUND after csp_store_forget. */
 sefl_status csp_store_kept(const csp_store *s, uint64_t round, uint8_t id[NOISE_ID],
                            sefl_buf *output, uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;

@@ -11,6 +11,7 @@ static size_t record_bytes(const task *t)
 
 sefl_status history_load(history *h, const task *t, uint64_t round, history_get *get, void *ctx)
 {
+    history_only(h, 0); /* of an earlier call */
     for (unsigned j = 0; j < t->filter.b; j++) {
         sefl_buf *b = &h->past[j];
         if (t->filter.gamma[j] == 0 || round <= j + 1)
@@ -67,10 +68,31 @@ void history_clear(history *h)
     h->lags = 0;
 }
 
+void history_take(history_fresh *f, history *h, uint64_t round, uint64_t attempt)
+{
+    if (h->keep.n == 0)
+        return;
+    history_drop(f);
+    *f = (history_fresh){ .round = round, .attempt = attempt, .record = h->keep };
+    h->keep = (sefl_buf){ 0 };
+}
+
+void history_drop(history_fresh *f)
+{
+    buf_clear(&f->record);
+    *f = (history_fresh){ 0 };
+}
+
 history_range history_after(const task *t, uint64_t round, bool released)
 {
     const uint64_t b = t->filter.b;
     if (b == 0)
         return (history_range){ 1, 0 };
     return (history_range){ round >= b ? round + 1 - b : 1, released ? round : round - 1 };
+}
+
+void history_limit(history_fresh *f, history_range keep)
+{
+    if (f->round < keep.from || f->round > keep.to)
+        history_drop(f);
 }

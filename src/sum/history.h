@@ -15,9 +15,12 @@
  *     ... = history_memory(&h) ...                        // fills h.keep, the new record
  *     history_clear(&h);
  *
- * A server stores the new record before anything depends on it: AS before the release, CSP before
- * the mark. A record outlives the wipe of its round's other secrets. A server wipes it when round
- * r + b is over, at once if the round is skipped or blocked, and at the end of the task.
+ * Losing a record is safe, so neither server stores it between the close of a round and its release:
+ * the new record is `fresh` in memory, CSP stores it after its reply has left, and AS while it waits
+ * for the uploads of the next round. A process that dies before leaves the round out. AS lists a
+ * record only after it is stored: if AS dies after CSP's reply, it needs the record again. A record
+ * outlives the wipe of its round's other secrets. A server wipes it when round r + b is over, at
+ * once if the round is skipped or blocked, and at the end of the task.
  * Secret: the records.   Threads: one owner. */
 #ifndef SUM_HISTORY_H
 #define SUM_HISTORY_H
@@ -36,10 +39,10 @@ typedef struct history {
  * damaged. */
 typedef sefl_status history_get(void *ctx, uint64_t round, sefl_buf *out);
 
-/* Loads the records that the task's filter uses in this round and that are there. Does nothing if
- * the task has no filter. Fails without memory, and if the store cannot be read now: a lost
- * connection to a database must cost neither noise that should be taken back nor, after CSP's
- * reply, the round. */
+/* Loads the records that the task's filter uses in this round and that are there, in place of those
+ * in h. Does nothing if the task has no filter. Fails without memory, and if the store cannot be
+ * read now: a lost connection to a database must cost neither noise that should be taken back nor,
+ * after CSP's reply, the round. */
 sefl_status history_load(history *h, const task *t, uint64_t round, history_get *get,
                          void *ctx) SEFL_MUST_CHECK;
 /* Returns the id in the record of lag j + 1, which is there. */
@@ -53,6 +56,19 @@ noise_memory history_memory(const history *h);
 /* Wipes everything. */
 void history_clear(history *h);
 
+/* The record of the latest round, in memory. The next round reads it here, not in the store. */
+typedef struct history_fresh {
+    uint64_t round; /* 0: none */
+    uint64_t attempt;
+    bool stored;
+    sefl_buf record;
+} history_fresh;
+
+/* Moves h->keep to f, in place of an older record; does nothing if h has none. */
+void history_take(history_fresh *f, history *h, uint64_t round, uint64_t attempt);
+/* Wipes f. */
+void history_drop(history_fresh *f);
+
 /* The records that a server keeps after a round: from .. to. from > to: none. */
 typedef struct history_range {
     uint64_t from, to;
@@ -60,5 +76,7 @@ typedef struct history_range {
 
 /* After this round; released: its own record stays. */
 history_range history_after(const task *t, uint64_t round, bool released);
+/* Wipes f if its round is not in the range. */
+void history_limit(history_fresh *f, history_range keep);
 
 #endif

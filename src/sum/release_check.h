@@ -61,6 +61,7 @@ typedef struct release_made {
     uint8_t integers[SHA256_BYTES];  /* hash of the file of integers; zeros: not kept */
     uint8_t optimiser[SHA256_BYTES]; /* hash of the file of the optimiser's state; zeros: none */
     double eval_seconds;             /* of the validation */
+    double clip;                     /* found for the next round; 0: the task fixes it */
 } release_made;
 
 /* w has the task.values released integers. SEFL_ERANGE if AS must not apply the sum; the message

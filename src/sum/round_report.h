@@ -34,6 +34,7 @@ typedef struct rounds_report {
     uint64_t ahead_bytes, open_bytes; /* between AS and CSP; open_bytes 0: fetched again */
     bool has_perplexity;
     double perplexity, word_perplexity; /* as in release_made */
+    double clip;                        /* as in release_made */
     bool has_epsilon;                   /* false if the task claims no epsilon */
     double epsilon_server, epsilon_others, epsilon_target;
     round_parts parts;

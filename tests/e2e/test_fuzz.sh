@@ -22,6 +22,13 @@ while read -r h; do
     grep -qx "$h" "$dir/listed" || fail "the harness $h is not in $list"
 done < "$dir/have"
 
+# the corpus of tasks has the current version: a task of another one is refused at its first field
+version=$(sed -n 's/^#define TASK_VERSION *//p' src/protocol/task_fields.h)
+for f in tests/fuzz/corpus/protocol.task/*; do
+    grep -qa '"sefl_task"' "$f" || continue
+    grep -qa "\"sefl_task\": $version," "$f" || fail "$f is not of task version $version"
+done
+
 # functions of our headers that read a span
 find src -name '*.h' -exec cat {} + | tr '\n' ' ' | sed 's/;/;\n/g' |
     grep -oE '[a-z0-9_]+_(read|read_over|check|feed|open|parse|from_pem)\([^;]*sefl_span' | sed 's/(.*//' |

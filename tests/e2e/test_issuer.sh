@@ -56,16 +56,18 @@ fed_until 5 "parts in the counters" counted upload.parts
 
 # connections: a quarter of all, however many clients the CA has; a client that leaves frees its connection, even
 # during a long poll
+open() { find "/proc/$(cat "$dir/run/aggregator.pid")/fd" -lname 'socket:*' | wc -l; }
+before=$(open)
 waiting=
 for i in $made; do
     curl -sk -H "Sefl-Version: 2.0" --max-time 60 --cert "$i.pem" --key "$i.key" "https://$at/v1/round?after=9&wait=60" > /dev/null &
     waiting="$waiting $!"
 done
 fed_until 10 "places in the counters" counted connections_per_issuer
-open() { find "/proc/$(cat "$dir/run/aggregator.pid")/fd" -lname 'socket:*' | wc -l; }
-many=$(open)
+more() { [ "$(open)" -ge $((before + 5)) ]; }
+fed_until 10 "connections" more
 for w in $waiting; do kill "$w" 2> /dev/null || :; done
-fewer() { [ "$(open)" -le $((many - 5)) ]; }
+fewer() { [ "$(open)" -le $((before + 1)) ]; }
 fed_until 10 "end of those who are gone" fewer
 
 # a key is revoked, then the CA: their unfinished uploads are deleted

@@ -33,7 +33,7 @@ names() { awk -F'|' -v only="$1" '/^\| `/ && ($5 ~ only || $5 ~ /both/) { gsub(/
 
 # ---- a task with a claim ------------------------------------------------------------------------
 fed_provision a --clients 3 --words 400 --set rounds.count=2 --set rounds.threshold=2 --set rounds.enough=3 \
-    --set privacy.claim=dp --set privacy.epsilon=8 --set privacy.delta=1e-6
+    --set privacy.claim=dp --set privacy.epsilon=8 --set privacy.delta=1e-6 --set privacy.clip_quantile=0.5
 fed_csp --stay --health 127.0.0.1:0
 check csp
 fed_aggregator --linger 60 --health 127.0.0.1:0
@@ -71,6 +71,10 @@ done
 # both servers show the epsilon of metrics.jsonl
 spent=$(value aggregator 'sefl_epsilon_spent{against="server"}')
 [ "$(value csp 'sefl_epsilon_spent{against="server"}')" = "$spent" ] || fail "epsilon differs: $spent"
+clip=$(value aggregator sefl_clip) # found by AS: in the page, in metrics.jsonl and in the log
+[ -n "$clip" ] || fail "AS shows no clip"
+tail -n 1 "$fed/aggregator/state/metrics.jsonl" | grep -q "\"clip\":$clip[,}]" || fail "metrics.jsonl has no clip $clip"
+grep '"release checked"' "$dir/log/aggregator" | tail -n 1 | grep -q "\"clip\":$clip[,}]" || fail "AS's log has no clip $clip"
 tail -n 1 "$fed/aggregator/state/metrics.jsonl" | grep -qF "\"epsilon_server\":$spent," || fail "metrics.jsonl has no epsilon $spent"
 # the counters of /metrics are those of counters.json
 taken=$(value aggregator 'sefl_connections_total')
@@ -107,7 +111,7 @@ for l in lines:
     for key, value in l.items():
         if key in ("run", "round", "time"): continue
         group = "round" if key in ("skipped", "blocked") else next((g for p, g in (("seconds", "seconds"), ("bytes", "bytes"),
-            ("epsilon", "privacy"), ("perplexity", "model"), ("loss", "model")) if p in key), "clients")
+            ("epsilon", "privacy"), ("clip", "privacy"), ("perplexity", "model"), ("loss", "model")) if p in key), "clients")
         assert read[l["round"], group + "/" + key] == struct.unpack("f", struct.pack("f", value))[0], key
         want += 1
 assert len(lines) == 2 and len(read) == want + len(lines), (len(read), want)  # and round/blocked

@@ -108,11 +108,17 @@ expect 0 "$SEFL" simulate -c long.yml --set name=turns --set clients=60 --set ro
 says "round 10/10"; silent "skipped"
 z=$(sed -n 's/.*"z":\([0-9.]*\),.*/\1/p' runs/turns/summary.json)
 [ -n "$z" ] || fail "no z in the summary"
-expect 0 "$SEFL" compare runs/turns; says " $z"
+filter=$(sed -n 's/.*"filter":"\([0-9, ]*\)".*/\1/p' runs/turns/summary.json)
+[ -n "$filter" ] || fail "no filter in the summary"
+expect 0 "$SEFL" compare runs/turns; says " $z"; says "filter"; says " $filter "
+expect 0 "$SEFL" compare runs/turns --json; says "\"filter\":\"$filter\""
+expect 0 "$SEFL" report runs/turns; says ", filter $filter"
+grep -q "<dt>Correlated noise (filter)</dt><dd>$filter</dd>" runs/turns/report.html || fail "no filter in the report"
 
 # a clip that is found privately: each model names the clip of the next round
 expect 0 "$SEFL" simulate -c long.yml --set name=clip --set rounds.count=1 --set privacy.clip_quantile=0.5 --set privacy.clip=1
 expect 0 "$SEFL" model info runs/clip/model/last.safetensors; says "next clip  "; says ", found by task "
+grep -q '"clip":[0-9]' runs/clip/metrics.jsonl || fail "no clip in metrics.jsonl"
 
 # divergence is reported as such, not as missing clients
 expect 1 "$SEFL" simulate -c e.yml --set name=wild --set rounds.count=1 --set training.lr=1000000 \

@@ -56,6 +56,12 @@ expect 2 "$SEFL" task new --out t.json $keys $files $both --set rounds.patience=
 expect 0 "$SEFL" task new --out v.json $keys $files $both --set rounds.patience=3 --set privacy.epsilon=20 --valid $p/valid.txt
 expect 0 "$SEFL" task show v.json; says "validation   $(sha256sum $p/valid.txt | cut -d' ' -f1)"
 
+# clients that take every turn run out before the last round; the filter as 'sefl privacy plan' prints it
+printf 'rounds.max_per_client: 2\nrounds.separation: 4\nrounds.count: 20\nprivacy.filter: "2900, 500"\n' > turns.yml
+expect 0 "$SEFL" task new -c turns.yml --out r.json $keys $files $both
+says "warning: the clients run out"; says "rounds.separation to 10"
+expect 0 "$SEFL" task show --explain r.json; says "WARNING: the clients run out"; says "70.8 %, 12.2 %"
+
 # created from settings and from YAML: the same bytes
 expect 0 "$SEFL" task new --out t.json $keys $files $both --set privacy.epsilon=20; says "t.json: task"
 expect 1 "$SEFL" task new --out t.json $keys $files $both

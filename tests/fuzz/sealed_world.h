@@ -5,6 +5,7 @@
 #ifndef TESTS_FUZZ_SEALED_WORLD_H
 #define TESTS_FUZZ_SEALED_WORLD_H
 
+#include "fuzz/tape.h"
 #include "fuzz/toy_sign.h"
 #include "protocol/head.h"
 #include "protocol/signed.h"
@@ -15,13 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MUST(ok)     \
-    do {             \
-        if (!(ok))   \
-            abort(); \
-    } while (0)
-#define MUST_OK(call) MUST((call) == SEFL_OK)
 
 enum { Z_CLIENTS = 6, Z_STRANGER = 5, Z_VALUES = 10, Z_MARKS = 12, Z_COINS = 64, Z_HEAD = 216 };
 
@@ -128,61 +122,6 @@ static inline sefl_status z_coins_get(void *self, sefl_rng *out, const char *pur
     return SEFL_OK;
 }
 
-/* ---- a tape: what one side says, prepared; what the other says is looked at -------------------------- */
-
-typedef struct z_tape {
-    sefl_buf in;
-    size_t at;
-    sefl_buf out;                                           /* a message being put together */
-    void (*said)(void *ctx, uint32_t kind, sefl_span body); /* NULL: not observed */
-    void *ctx;
-} z_tape;
-
-static inline sefl_status z_send(void *self, const void *p, size_t n)
-{
-    z_tape *t = self;
-    MUST_OK(wr_raw(&t->out, p, n));
-    if (t->out.n < MSG_HEADER || t->out.n < MSG_HEADER + load_u64(t->out.p + 8))
-        return SEFL_OK;
-    if (t->said)
-        t->said(t->ctx, load_u32(t->out.p),
-                span_of(t->out.p + MSG_HEADER, (size_t)load_u64(t->out.p + 8)));
-    buf_reset(&t->out);
-    return SEFL_OK;
-}
-
-static inline sefl_status z_recv(void *self, void *p, size_t n)
-{
-    z_tape *t = self;
-    if (t->in.n - t->at < n)
-        return sefl_fail(SEFL_ECLOSED, "the end");
-    memcpy(p, t->in.p + t->at, n);
-    t->at += n;
-    return SEFL_OK;
-}
-
-static inline sefl_status z_flush(void *self)
-{
-    (void)self;
-    return SEFL_OK;
-}
-
-static const channel_ops z_tape_ops = { z_send, z_recv, z_flush };
-
-static inline void z_frame(sefl_buf *out, uint32_t kind, uint32_t index, sefl_span body)
-{
-    MUST_OK(wr_u32(out, kind));
-    MUST_OK(wr_u32(out, index));
-    MUST_OK(wr_u64(out, body.n));
-    MUST_OK(wr_raw(out, body.p, body.n));
-}
-
-static inline uint8_t z_take(rd *r)
-{
-    uint8_t b = 0;
-    return rd_u8(r, &b) == SEFL_OK ? b : 0;
-}
-
 /* ---- the world --------------------------------------------------------------------------------------- */
 
 typedef struct z_world {
@@ -254,8 +193,8 @@ static inline void z_put_hello(z_world *w, sefl_buf *in)
     MUST_OK(wr_raw(&b, w->t.id, 32));
     MUST_OK(sign_make(signature, w->as, SIGN_LINK, buf_span(&b)));
     MUST_OK(wr_raw(&b, signature, sizeof signature));
-    z_frame(in, LINK_HELLO, 0, buf_span(&b));
-    z_frame(in, LINK_TASK, 0, buf_span(&w->envelope));
+    tape_frame(in, LINK_HELLO, 0, buf_span(&b));
+    tape_frame(in, LINK_TASK, 0, buf_span(&w->envelope));
     buf_clear(&b);
 }
 
@@ -263,7 +202,7 @@ static inline void z_put_key(sefl_buf *in, uint64_t round)
 {
     uint8_t number[8];
     store_u64(number, round);
-    z_frame(in, LINK_KEY, 0, span_of(number, sizeof number));
+    tape_frame(in, LINK_KEY, 0, span_of(number, sizeof number));
 }
 
 static inline void z_note_key(void *ctx, uint32_t kind, sefl_span body)
@@ -284,8 +223,8 @@ static inline void z_make_heads(z_world *w)
     seeded_init(&g, 5, "heads");
     sefl_rng rng = seeded_rng(&g);
     sefl_coins coins;
-    z_tape t = { .said = z_note_key, .ctx = w };
-    channel ch = { .ops = &z_tape_ops, .self = &t };
+    tape t = { .said = z_note_key, .ctx = w };
+    channel ch = { .ops = &tape_ops, .self = &t };
     z_put_hello(w, &t.in);
     z_put_key(&t.in, 1);
     csp *c = z_csp(w, &coins);

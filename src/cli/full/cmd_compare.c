@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMNS = 15, TEST = 10, WORD = 11, CELL = 224 }; /* TEST, WORD: shown if a run has it */
+/* FILTER, TEST, WORD: shown if a run has it */
+enum { COLUMNS = 16, FILTER = 6, TEST = 11, WORD = 12, CELL = 224 };
 
 typedef struct wish {
     char **run;
@@ -18,10 +19,10 @@ typedef struct wish {
 
 typedef char row[COLUMNS][CELL];
 
-static const char *const heads[COLUMNS] = { "run",      "protection", "clients",    "rounds",
-                                            "block",    "z",          "eps server", "eps others",
-                                            "ppl last", "ppl best",   "ppl test",   "ppl word",
-                                            "s/round",  "up/client",  "between" };
+static const char *const heads[COLUMNS] = { "run",        "protection", "clients",   "rounds",
+                                            "block",      "z",          "filter",    "eps server",
+                                            "eps others", "ppl last",   "ppl best",  "ppl test",
+                                            "ppl word",   "s/round",    "up/client", "between" };
 
 static void number(char *cell, double v)
 {
@@ -53,21 +54,22 @@ static void fill(row r, const overview *o)
     of(r[3], (double)t->released, (double)o->rounds_asked, o->over ? "" : " ...");
     snprintf(r[4], CELL, "%s", o->block);
     snprintf(r[5], CELL, "%s", o->z);
+    snprintf(r[FILTER], CELL, "%s", *o->facts.filter ? o->facts.filter : "-");
     if (o->claim) {
-        number(r[6], all->epsilon_server);
-        number(r[7], all->epsilon_others);
+        number(r[7], all->epsilon_server);
+        number(r[8], all->epsilon_others);
     } else {
-        snprintf(r[6], CELL, "none");
         snprintf(r[7], CELL, "none");
+        snprintf(r[8], CELL, "none");
     }
-    number(r[8], all->perplexity);
-    number(r[9], t->best);
+    number(r[9], all->perplexity);
+    number(r[10], t->best);
     number(r[TEST], o->test_best > 0 ? o->test_best : o->test_last > 0 ? o->test_last : NAN);
     number(r[WORD], all->word_perplexity);
-    number(r[12], all->seconds / (double)t->rounds);
-    snprintf(r[13], CELL, "%s",
+    number(r[13], all->seconds / (double)t->rounds);
+    snprintf(r[14], CELL, "%s",
              all->clients > 0 ? human_bytes(all->up_bytes / all->clients).text : "-");
-    snprintf(r[14], CELL, "%s", isnan(link) ? "-" : human_bytes(link).text);
+    snprintf(r[15], CELL, "%s", isnan(link) ? "-" : human_bytes(link).text);
 }
 
 /* Aligns names to the left and numbers to the right. */
@@ -76,7 +78,7 @@ static void print_table(row *rows, size_t n)
     bool shown[COLUMNS] = { 0 };
     for (size_t i = 1; i < n; i++)
         for (size_t c = 0; c < COLUMNS; c++)
-            shown[c] |= (c != TEST && c != WORD) || strcmp(rows[i][c], "-") != 0;
+            shown[c] |= (c != FILTER && c != TEST && c != WORD) || strcmp(rows[i][c], "-") != 0;
     for (size_t i = 0; i < n; i++) {
         for (size_t c = 0; c < COLUMNS; c++) {
             size_t width = 0;

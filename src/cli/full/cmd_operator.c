@@ -280,6 +280,8 @@ static sefl_status do_task(void *options_)
                 "sum\n      (clients_min). Give more sites a token, or agree with each site on a "
                 "smaller clients_min\n",
                 ORG_POLICY_CLIENTS);
+    if (*r.turns_warning)
+        fprintf(stderr, "sefl: warning: %s\n", r.turns_warning);
     if (r.claim && r.least_cohort > r.enrolled)
         fprintf(stderr,
                 "sefl: the noise is %.3g times as large as the updates: for a model that learns, "

@@ -32,7 +32,25 @@ static void print_seconds(const char *name, double s)
         printf("  %s %.0f ms", name, 1e3 * s);
 }
 
-static void print_plan(const plan *p, const char *name)
+static sefl_status print_ways(const plan *p)
+{
+    const dp_turns_plan *w = &p->ways;
+    sefl_buf b = { 0 };
+    char filter[DP_FILTER_TEXT];
+    if (!p->has_ways)
+        return SEFL_OK;
+    printf("\nnoise in the last model with epsilon %g over %" PRIu64 " rounds; %s: at most %" PRIu64
+           " per client, %" PRIu64 " apart, filter %s\n",
+           w->epsilon, w->rounds, p->ways_proposed ? "turns could be" : "turns", w->turns.most,
+           w->turns.apart, w->filter.b ? dp_filter_text(filter, &w->filter) : "none");
+    sefl_status st = dp_ways_text(&b, w);
+    if (st == SEFL_OK)
+        printf("%.*s\n", (int)b.n, (const char *)b.p);
+    buf_clear(&b);
+    return st;
+}
+
+static sefl_status print_plan(const plan *p, const char *name)
 {
     char need[PLAN_NEED_TEXT], classic[PLAN_CLASSIC_TEXT];
     const bool sefl = strcmp(p->protection, "sefl") == 0;
@@ -83,8 +101,10 @@ static void print_plan(const plan *p, const char *name)
         printf("classic     %s\n", classic);
     plan_need_text(need, &p->need);
     printf("epsilon %g   %s\n", PLAN_EPSILON, need);
+    SEFL_PASS(print_ways(p));
     for (unsigned i = 0; i < p->warnings.n; i++)
         printf("warning: %s\n", p->warnings.text[i]);
+    return SEFL_OK;
 }
 
 typedef struct shown {
@@ -214,7 +234,7 @@ static sefl_status plan_one(void *self, settings *one, experiment *e)
     if (s->json)
         SEFL_TRY(print_made(plan_json(&b, p), &b));
     else
-        print_plan(p, e->name);
+        SEFL_TRY(print_plan(p, e->name));
 done:
     meter_stop(&m);
     sefl_free(p);

@@ -96,6 +96,8 @@ static sefl_status work(void *options)
     meter_stop(&m);
     SEFL_PASS(st);
     hex_write(id, r.task, sizeof r.task);
+    if (*r.turns_warning)
+        fprintf(stderr, "sefl provision: warning: %s\n", r.turns_warning);
     if (w->json)
         st = say_json(c, &r, id);
     else

@@ -13,7 +13,7 @@
 #include "model/file/model_file.h"
 #include "operator/task_file.h"
 #include "protocol/modes/mode.h"
-#include "protocol/task.h"
+#include "protocol/task_budget.h"
 #include "protocol/task_make.h"
 #include "protocol/task_model.h"
 #include "roles/aggregator/release.h"
@@ -195,7 +195,7 @@ static sefl_status task_new(void *options)
 {
     wish *w = options;
     uint8_t words[32] = { 0 }, id[32];
-    char hex[65];
+    char hex[65], warning[TASK_TURNS_TEXT];
     SEFL_PASS(output_check(w->out, NULL, w->force));
     if (w->config)
         SEFL_PASS(take_config(w));
@@ -216,6 +216,8 @@ static sefl_status task_new(void *options)
         SEFL_PASS(task_model_read(&w->theta, &w->t, w->init));
     SEFL_PASS(file_write_atomic(w->out, buf_span(&w->result), 0644));
     sha256_of(id, buf_span(&w->result));
+    if (task_turns_warning(warning, &w->t))
+        fprintf(stderr, "sefl task: warning: %s\n", warning);
     printf("%s: task %s\nnext: 'sefl task show --explain %s', then both servers sign it\n", w->out,
            hex_write(hex, id, 32), w->out);
     return SEFL_OK;

@@ -18,11 +18,27 @@ typedef struct own_noise {
     own_filter filter;
 } own_noise;
 
+sefl_status own_law(dgauss *law, const task *t)
+{
+    SEFL_PASS(dgauss_for_grid(law, &t->grid));
+    return t->ahe.pack.g == 0 ? SEFL_OK
+                              : dgauss_init(law, law->num + law->num / OWN_RESERVE + 1, law->den);
+}
+
+double own_carries(const task *t)
+{
+    /* eta: twice what a carry moves a digit by, for the difference of two; d2: values over D^2 */
+    const double eta = ldexp(2, -(int)t->ahe.pack.g), d2 = (double)t->values / (double)t->grid.s2;
+    const double variance = t->grid.z * t->grid.z * (double)t->grid.s2;
+    const double c = (double)OWN_ORDER_MAX * OWN_ORDER_MAX / (2 * variance);
+    return t->ahe.pack.g == 0 ? 0 : 1.72 * eta * (2 * sqrt(d2) + d2) + 0.1 * c;
+}
+
 sefl_status own_filter_init(own_filter *f, dgauss *law, const task *t, unsigned lags,
                             const noise_memory *memory)
 {
     *f = (own_filter){ 0 };
-    SEFL_PASS(dgauss_for_grid(law, &t->grid));
+    SEFL_PASS(own_law(law, t));
     if (t->filter.b == 0)
         return SEFL_OK;
     SEFL_NEED(memory && memory->keep, SEFL_EINVAL, "a filter needs a memory");
@@ -72,10 +88,19 @@ static sefl_status draw(void *ctx, int64_t *e, size_t first, size_t n)
 static sefl_status derive(task *t)
 {
     dgauss g;
-    sefl_status st = dgauss_for_grid(&g, &t->grid);
-    if (st == SEFL_OK)
-        t->sigma_steps = sqrt((double)g.num / (double)g.den);
-    return st;
+    SEFL_PASS(own_law(&g, t));
+    t->sigma_steps = sqrt((double)g.num / (double)g.den);
+    if (!t->claim || t->ahe.pack.g == 0)
+        return SEFL_OK;
+    SEFL_NEED(t->filter.b == 0, SEFL_EINVAL,
+              "task: privacy.filter with own noise under paillier: nothing is proven about its "
+              "carries over several rounds; use crypto.scheme pad, or claim none");
+    SEFL_NEED(own_carries(t) <= 1.0 / OWN_RESERVE, SEFL_EINVAL,
+              "task: own noise under paillier: carries between slots would cost %.2g of its "
+              "variance, and the reserve is %.2g; use crypto.scheme pad, a smaller privacy.z, or "
+              "claim none",
+              own_carries(t), 1.0 / OWN_RESERVE);
+    return SEFL_OK;
 }
 
 static double deviation(const task *t)

@@ -18,6 +18,7 @@ run_facts metrics_facts(const task *t)
     snprintf(f.protection, sizeof f.protection, "sefl");
     snprintf(f.noise, sizeof f.noise, "%s", task_mode(t)->name);
     snprintf(f.z, sizeof f.z, "%s", task_mode(t)->noisy ? t->z : "0");
+    dp_filter_text(f.filter, &t->filter);
     snprintf(f.unit, sizeof f.unit, "%s", t->unit == TASK_UNIT_RECORD ? "record" : "client");
     f.rounds = (double)t->rounds;
     f.enrolled = t->enrolled;
@@ -60,6 +61,8 @@ static run_line line_of(const rounds_report *r)
         l.perplexity = r->perplexity;
     if (r->word_perplexity > 0)
         l.word_perplexity = r->word_perplexity;
+    if (r->clip > 0)
+        l.clip = r->clip;
     if (r->has_epsilon) {
         l.epsilon_server = r->epsilon_server;
         l.epsilon_others = r->epsilon_others;

@@ -66,6 +66,8 @@ void agg_monitor_round(monitor *m, const rounds_report *r)
     }
     if (r->has_perplexity)
         atomic_store(&m->perplexity, r->perplexity);
+    if (r->clip > 0)
+        atomic_store(&m->clip, r->clip);
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
@@ -111,13 +113,16 @@ static void write_open(prom *p, aggregator *a, bool counts)
 {
     const task *t = a->has_task ? &a->task : NULL;
     waiting_view w;
-    double perplexity = atomic_load(&a->monitor.perplexity);
+    double perplexity = atomic_load(&a->monitor.perplexity), clip = atomic_load(&a->monitor.clip);
     monitor_peers(p, a->http.certificates);
     write_events(p, &a->http, MONITOR_ENROLMENTS, "outcome", "enrol.");
     write_events(p, &a->http, MONITOR_TRUST, "reason", "trust_list_");
     monitor_family(p, MONITOR_PERPLEXITY);
     if (!isnan(perplexity))
         prom_real(p, PROM_NO_LABELS, perplexity);
+    monitor_family(p, MONITOR_CLIP);
+    if (!isnan(clip))
+        prom_real(p, PROM_NO_LABELS, clip);
     monitor_count(p, MONITOR_ENROLLED, t ? t->enrolled : 0);
     monitor_count(p, MONITOR_NEEDED, t ? t->threshold : 0);
     monitor_family(p, MONITOR_DEADLINE);

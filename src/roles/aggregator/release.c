@@ -324,6 +324,7 @@ sefl_status release_make(releases *r, const release_from *from, uint64_t round, 
         goto done;
     }
     SEFL_TRY(st);
+    out->clip = 1e-9 * (double)clip; /* 0: fixed */
     SEFL_TRY(keep_memory(r, &s, round, out->optimiser));
     SEFL_TRY(keep_integers(r, round, w, clients, out->integers));
     SEFL_TRY(release_path(r, path, round));

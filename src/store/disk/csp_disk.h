@@ -19,8 +19,9 @@
  * CSP writes to the journal and the ledger alternately, so that csp_disk_open detects an old copy
  * of either one. A reveal has five steps, each durable before the next:
  *     1. CHARGING in the journal             2. the charge in the ledger: account_charge
- *     3. HISTORY, OUTPUT, then REVEAL        4. round and digest noted beside the ledger
+ *     3. OUTPUT, then REVEAL                 4. round and digest noted beside the ledger
  *     5. state CSP_REVEALED                  (only then the first byte of the output leaves)
+ * HISTORY comes after the output has left, because losing it is safe (sum/history.h).
  * If the last round is signed but not revealed, csp_disk_open checks which steps were completed:
  *     not charged, no note      no reveal had started
  *     1, 2                      a crash before the reveal: AS will ask again

@@ -2,15 +2,9 @@
  * bytes. */
 #include "crypto/keyfile.h"
 #include "fuzz/primorial.h"
+#include "support/must.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#define MUST(ok)     \
-    do {             \
-        if (!(ok))   \
-            abort(); \
-    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

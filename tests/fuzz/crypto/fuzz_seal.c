@@ -1,15 +1,9 @@
 /* seal_open and seal_make on any bytes: no foreign message opens, and a public key is accepted
  * whole or refused. The first byte selects suite and reader. */
 #include "crypto/seal/seal.h"
+#include "support/must.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#define MUST(ok)     \
-    do {             \
-        if (!(ok))   \
-            abort(); \
-    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

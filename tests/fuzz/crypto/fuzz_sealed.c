@@ -3,14 +3,7 @@
 #include "crypto/sealed.h"
 
 #include "base/alloc.h"
-
-#include <stdlib.h>
-
-#define MUST(ok)     \
-    do {             \
-        if (!(ok))   \
-            abort(); \
-    } while (0)
+#include "support/must.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,19 +8,13 @@
 #include "fuzz/some.h"
 #include "mpc/circuits/plain.h"
 #include "mpc/garble/garble.h"
+#include "support/must.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_GATES = 256, MAX_IN = 64, MAX_OUT = 16 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(ok)     \
-    do {             \
-        if (!(ok))   \
-            abort(); \
-    } while (0)
 
 static gc_label mix(uint64_t i)
 {

@@ -5,16 +5,11 @@
 #include "mpc/noise/online.h"
 #include "mpc/noise/pool.h"
 #include "support/digits.h"
+#include "support/must.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { N = 20, MADE = 64 };
-#define MUST(x)      \
-    do {             \
-        if (!(x))    \
-            abort(); \
-    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,16 +3,11 @@
  * printable and terminated. */
 #include "base/span.h"
 #include "net/tls_inside.h"
+#include "support/must.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#define MUST(ok)     \
-    do {             \
-        if (!(ok))   \
-            abort(); \
-    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

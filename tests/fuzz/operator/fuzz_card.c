@@ -1,15 +1,9 @@
 /* Any bytes as a card, and any bytes after a card's first line: an accepted card is written as
  * exactly the bytes that were read. */
 #include "operator/card.h"
+#include "support/must.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#define MUST(ok)     \
-    do {             \
-        if (!(ok))   \
-            abort(); \
-    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,15 +1,9 @@
 /* Any bytes as a path or a statement: only the bytes of counted_path lead to the root. The first
  * byte selects the client, and whether the rest is XORed onto the true path. */
 #include "protocol/counted.h"
+#include "support/must.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#define MUST(ok)     \
-    do {             \
-        if (!(ok))   \
-            abort(); \
-    } while (0)
 
 enum { CLIENTS = 5, MOST = 13 };
 

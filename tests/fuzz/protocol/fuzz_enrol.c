@@ -1,14 +1,8 @@
 /* Any bytes as each message of an enrolment: what is read is written as the same bytes. */
 #include "protocol/enrol.h"
+#include "support/must.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#define MUST(ok)     \
-    do {             \
-        if (!(ok))   \
-            abort(); \
-    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

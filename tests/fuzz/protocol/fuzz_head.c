@@ -3,15 +3,9 @@
  * byte selects the suite. */
 #include "fuzz/toy_sign.h"
 #include "protocol/head.h"
+#include "support/must.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#define MUST(ok)     \
-    do {             \
-        if (!(ok))   \
-            abort(); \
-    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,15 +1,9 @@
 /* Any bytes as a voucher: what is read is written as the same bytes. */
 #include "base/sha256.h"
 #include "protocol/voucher.h"
+#include "support/must.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#define MUST(ok)     \
-    do {             \
-        if (!(ok))   \
-            abort(); \
-    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

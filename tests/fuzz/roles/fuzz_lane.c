@@ -5,10 +5,8 @@
  *     6 the hello of a session              7 NO: code
  * No crash, no hang. CSP answers YES only to the pair of its link and to the count of its task;
  * nothing enters the pool, since the harness cannot complete a session. */
+#include "fuzz/tape.h"
 #include "roles/lane_words.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,58 +15,14 @@ enum { SESSION = 128, HELLO_KIND = 0x53480001, HELLO_BYTES = 128 };
 static task t = { .values = 50, .noise = TASK_NOISE_JOINT }; /* the only fields that a lane uses */
 static lane_host *host;
 static shares_pool *waiting;
-#define MUST(so)     \
-    do {             \
-        if (!(so))   \
-            abort(); \
-    } while (0)
-#define MUST_OK(call) MUST((call) == SEFL_OK)
-
 static const uint8_t pair[LINK_PAIR] = { 7 }, other[LINK_PAIR] = { 8 };
 
-typedef struct tape {
-    sefl_buf in;
-    size_t at;
-    unsigned yes, lane, fill; /* sent; requested in valid form */
-} tape;
+static unsigned yes, lane, fill; /* answers; requests of valid form */
 
-static sefl_status tape_send(void *self, const void *p, size_t n)
+static void said(void *ctx, uint32_t kind, sefl_span body)
 {
-    tape *x = self;
-    x->yes += n == MSG_HEADER && load_u32(p) == LINK_YES;
-    return SEFL_OK;
-}
-
-static sefl_status tape_recv(void *self, void *p, size_t n)
-{
-    tape *x = self;
-    if (x->in.n - x->at < n)
-        return sefl_fail(SEFL_ECLOSED, "the end");
-    memcpy(p, x->in.p + x->at, n);
-    x->at += n;
-    return SEFL_OK;
-}
-
-static sefl_status tape_flush(void *self)
-{
-    (void)self;
-    return SEFL_OK;
-}
-
-static const channel_ops tape_ops = { tape_send, tape_recv, tape_flush };
-
-static void frame(sefl_buf *out, uint32_t kind, sefl_span body)
-{
-    MUST_OK(wr_u32(out, kind));
-    MUST_OK(wr_u32(out, 0));
-    MUST_OK(wr_u64(out, body.n));
-    MUST_OK(wr_raw(out, body.p, body.n));
-}
-
-static uint8_t take(rd *r)
-{
-    uint8_t b = 0;
-    return rd_u8(r, &b) == SEFL_OK ? b : 0;
+    (void)ctx, (void)body;
+    yes += kind == LINK_YES;
 }
 
 static void put_message(tape *x, rd *r)
@@ -76,42 +30,42 @@ static void put_message(tape *x, rd *r)
     sefl_span rest;
     uint8_t bytes[8], hello[HELLO_BYTES] = { 0 };
     unsigned kind, n;
-    switch (take(r) % 8) {
+    switch (tape_take(r) % 8) {
     case 0:
-        kind = take(r), n = take(r);
+        kind = tape_take(r), n = tape_take(r);
         if (rd_view(r, &rest, n < rd_left(r) ? n : rd_left(r)) == SEFL_OK)
-            frame(&x->in, LINK_HELLO - 1 + kind % (LINK_KINDS + 2), rest);
+            tape_frame(&x->in, LINK_HELLO - 1 + kind % (LINK_KINDS + 2), 0, rest);
         break;
     case 1:
-        frame(&x->in, LINK_LANE, span_of(pair, sizeof pair));
-        x->lane++;
+        tape_frame(&x->in, LINK_LANE, 0, span_of(pair, sizeof pair));
+        lane++;
         break;
     case 2:
-        frame(&x->in, LINK_LANE, span_of(other, sizeof other));
+        tape_frame(&x->in, LINK_LANE, 0, span_of(other, sizeof other));
         break;
     case 3:
         store_u64(bytes, SESSION);
-        frame(&x->in, LINK_FILL, span_of(bytes, 8));
-        x->fill++;
+        tape_frame(&x->in, LINK_FILL, 0, span_of(bytes, 8));
+        fill++;
         break;
     case 4:
-        store_u64(bytes, SESSION + (uint64_t)take(r));
-        frame(&x->in, LINK_FILL, span_of(bytes, 8));
-        x->fill++; /* the byte may be 0 */
+        store_u64(bytes, SESSION + (uint64_t)tape_take(r));
+        tape_frame(&x->in, LINK_FILL, 0, span_of(bytes, 8));
+        fill++; /* the byte may be 0 */
         break;
     case 5:
-        n = take(r);
+        n = tape_take(r);
         if (rd_view(r, &rest, n < rd_left(r) ? n : rd_left(r)) == SEFL_OK)
             MUST_OK(wr_raw(&x->in, rest.p, rest.n));
-        x->lane++, x->fill++; /* whatever it is */
+        lane++, fill++; /* whatever it is */
         break;
     case 6:
-        hello[0] = take(r);
-        frame(&x->in, HELLO_KIND, span_of(hello, sizeof hello));
+        hello[0] = tape_take(r);
+        tape_frame(&x->in, HELLO_KIND, 0, span_of(hello, sizeof hello));
         break;
     default:
-        bytes[0] = take(r), bytes[1] = 0;
-        frame(&x->in, LINK_NO, span_of(bytes, 2));
+        bytes[0] = tape_take(r), bytes[1] = 0;
+        tape_frame(&x->in, LINK_NO, 0, span_of(bytes, 2));
         break;
     }
 }
@@ -134,28 +88,29 @@ static void begin(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    tape x = { 0 };
+    tape x = { .said = said };
     rd r = rd_over(span_of(data, size));
     channel ch = { .ops = &tape_ops, .self = &x };
     if (!host)
         begin();
-    bool as = take(&r) & 1;
+    yes = lane = fill = 0;
+    bool as = tape_take(&r) & 1;
     while (rd_left(&r) > 0)
         put_message(&x, &r);
     if (as) {
         uint16_t no = 1;
         sefl_status st = lane_hear(&ch, &no);
         MUST(st != SEFL_OK || no == 0 || (x.in.n >= MSG_HEADER + 2 && load_u32(x.in.p) == LINK_NO));
-        MUST(st == SEFL_OK || x.yes == 0);
+        MUST(st == SEFL_OK || yes == 0);
     } else {
         sefl_status st = lane_host_serve(host, &ch);
-        MUST(x.yes == 0 || x.lane > 0);
-        MUST(x.yes <= 1 || x.fill > 0);
-        MUST(x.yes <= 2); /* no session succeeds here */
-        MUST(x.yes == 1 || st != SEFL_OK);
+        MUST(yes == 0 || lane > 0);
+        MUST(yes <= 1 || fill > 0);
+        MUST(yes <= 2); /* no session succeeds here */
+        MUST(yes == 1 || st != SEFL_OK);
         MUST(shares_pool_have(waiting) == 0);
         MUST(lane_host_checks(host) == 0); /* and none reaches a check */
     }
-    buf_clear(&x.in);
+    tape_clear(&x);
     return 0;
 }

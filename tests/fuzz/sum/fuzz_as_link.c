@@ -9,56 +9,21 @@
 #define LINK_PAIR_FUZZ
 #include "unit/sum/link_pair.h"
 
+#include "fuzz/tape.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static world *w;
 
-typedef struct tape {
-    sefl_buf in;
-    size_t at;
-    bool sum_sent;
-} tape;
+static bool sum_sent;
 
-static sefl_status tape_send(void *self, const void *p, size_t n)
+static void begun(void *ctx, uint32_t kind)
 {
-    tape *t = self;
-    if (n == MSG_HEADER && load_u32(p) == LINK_SUM) {
-        MUST(w->a.masks > 0);
-        t->sum_sent = true;
-    }
-    return SEFL_OK;
-}
-
-static sefl_status tape_recv(void *self, void *p, size_t n)
-{
-    tape *t = self;
-    if (t->in.n - t->at < n)
-        return sefl_fail(SEFL_ECLOSED, "the end");
-    memcpy(p, t->in.p + t->at, n);
-    t->at += n;
-    return SEFL_OK;
-}
-
-static sefl_status tape_flush(void *self)
-{
-    (void)self;
-    return SEFL_OK;
-}
-
-static const channel_ops tape_ops = { tape_send, tape_recv, tape_flush };
-
-static void frame(sefl_buf *out, uint32_t kind, sefl_span body)
-{
-    CHECK_OK(wr_u32(out, kind));
-    CHECK_OK(wr_u32(out, 0));
-    CHECK_OK(wr_u64(out, body.n));
-    CHECK_OK(wr_raw(out, body.p, body.n));
-}
-
-static uint8_t take(rd *r)
-{
-    uint8_t b = 0;
-    return rd_u8(r, &b) == SEFL_OK ? b : 0;
+    (void)ctx;
+    if (kind != LINK_SUM)
+        return;
+    MUST(w->a.masks > 0);
+    sum_sent = true;
 }
 
 /* Our ledger's head, an older one, or a foreign one. */
@@ -81,69 +46,69 @@ static void word(tape *t, rd *r, uint64_t opened)
     sefl_span rest;
     ledger_head m;
     unsigned kind, n;
-    switch (take(r) % 9) {
+    switch (tape_take(r) % 9) {
     case 0:
-        kind = take(r), n = take(r);
+        kind = tape_take(r), n = tape_take(r);
         if (rd_view(r, &rest, n < rd_left(r) ? n : rd_left(r)) == SEFL_OK)
-            frame(&t->in, LINK_HELLO - 1 + kind % (LINK_KINDS + 2), rest);
+            tape_frame(&t->in, LINK_HELLO - 1 + kind % (LINK_KINDS + 2), 0, rest);
         break;
     case 1:
-        CHECK_OK(wr_u16(&b, (uint16_t)(LINK_VERSION - 1 + take(r)))); /* 1: ours */
-        m = mark(take(r));
+        CHECK_OK(wr_u16(&b, (uint16_t)(LINK_VERSION - 1 + tape_take(r)))); /* 1: ours */
+        m = mark(tape_take(r));
         CHECK_OK(ledger_head_write(&b, &m));
         CHECK_OK(wr_u64(&b, opened + 1));
         CHECK_OK(wr_u64(&b, opened));
         CHECK_OK(wr_u64(&b, 0));
         CHECK_OK(wr_raw(&b, (const uint8_t[LINK_PAIR]){ 0 }, LINK_PAIR));
-        frame(&t->in, LINK_WELCOME, buf_span(&b));
+        tape_frame(&t->in, LINK_WELCOME, 0, buf_span(&b));
         break;
     case 2:
-        frame(&t->in, LINK_YES, span_of(NULL, 0));
+        tape_frame(&t->in, LINK_YES, 0, span_of(NULL, 0));
         break;
     case 3: {
         round_header h = world_header(w, 1);
-        h.model[1] = take(r);
+        h.model[1] = tape_take(r);
         size_t header = round_header_write(bytes, &h);
         envelope env = { .kind = SIGN_HEADER, .content = span_of(bytes, header) };
         CHECK_OK(envelope_sign(&env, SIGNER_AS, w->as));
         CHECK_OK(envelope_sign(&env, SIGNER_CSP, w->csp));
-        m = mark(take(r));
+        m = mark(tape_take(r));
         CHECK_OK(ledger_head_write(&b, &m));
         CHECK_OK(envelope_write(&b, &env));
-        frame(&t->in, LINK_HEADER, buf_span(&b));
+        tape_frame(&t->in, LINK_HEADER, 0, buf_span(&b));
         break;
     }
     case 4:
-        m = mark(take(r));
+        m = mark(tape_take(r));
         CHECK_OK(ledger_head_write(&b, &m));
-        CHECK_OK(wr_u8(&b, take(r) % 8 == 0 ? (uint8_t)take(r) : 0)); /* lags */
-        frame(&t->in, LINK_GO, buf_span(&b));
+        CHECK_OK(wr_u8(&b, tape_take(r) % 8 == 0 ? (uint8_t)tape_take(r) : 0)); /* lags */
+        tape_frame(&t->in, LINK_GO, 0, buf_span(&b));
         break;
     case 5: {
         uint8_t id[32];
-        link_plain_id(id, take(r), w->set);
-        m = mark(take(r));
+        link_plain_id(id, tape_take(r), w->set);
+        m = mark(tape_take(r));
         CHECK_OK(ledger_head_write(&b, &m));
         CHECK_OK(wr_raw(&b, id, sizeof id));
-        frame(&t->in, LINK_KEPT, buf_span(&b));
+        tape_frame(&t->in, LINK_KEPT, 0, buf_span(&b));
         break;
     }
     case 6: {
         uint8_t *units = calloc(p->units, p->plain_bytes);
-        memset(units, take(r), p->units * p->plain_bytes);
-        frame(&t->in, LINK_PLAIN, span_of(units, p->units * p->plain_bytes));
+        memset(units, tape_take(r), p->units * p->plain_bytes);
+        tape_frame(&t->in, LINK_PLAIN, 0, span_of(units, p->units * p->plain_bytes));
         free(units);
         break;
     }
     case 7:
-        CHECK_OK(wr_u16(&b, take(r)));
-        n = take(r);
+        CHECK_OK(wr_u16(&b, tape_take(r)));
+        n = tape_take(r);
         if (rd_view(r, &rest, n < rd_left(r) ? n : rd_left(r)) == SEFL_OK)
             CHECK_OK(wr_raw(&b, rest.p, rest.n));
-        frame(&t->in, LINK_NO, buf_span(&b));
+        tape_frame(&t->in, LINK_NO, 0, buf_span(&b));
         break;
     default:
-        n = take(r);
+        n = tape_take(r);
         if (rd_view(r, &rest, n < rd_left(r) ? n : rd_left(r)) == SEFL_OK)
             CHECK_OK(wr_raw(&t->in, rest.p, rest.n));
     }
@@ -151,7 +116,7 @@ static void word(tape *t, rd *r, uint64_t opened)
 }
 
 /* The questions of a round; those that CSP refuses are skipped. */
-static void talk(as_link *l, const as_store *j, tape *t, bool opened_there)
+static void talk(as_link *l, const as_store *j, bool opened_there)
 {
     sefl_buf both = { 0 };
     round_header h = world_header(w, 1);
@@ -166,7 +131,7 @@ static void talk(as_link *l, const as_store *j, tape *t, bool opened_there)
     for (size_t i = 0; i < w->t.values; i++)
         any |= got[i] != 0;
     MUST(st == SEFL_OK || !any);
-    MUST(st != SEFL_OK || kept || (t->sum_sent && w->a.masks == masks + 1));
+    MUST(st != SEFL_OK || kept || (sum_sent && w->a.masks == masks + 1));
     MUST(!kept || w->a.masks == masks);
     MUST(!opened_there || w->a.masks == masks);
     if (as_link_ping(l) != SEFL_OK || as_link_skip(l, 1, 3) != SEFL_OK)
@@ -183,22 +148,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         world_sum(w, 1);
     }
     world_reset(w);
-    tape t = { 0 };
+    tape t = { .begun = begun };
+    sum_sent = false;
     channel ch = { .ops = &tape_ops, .self = &t };
     as_store j = mem_as_journal(&w->a);
     as_link_config cfg = world_as(w);
     as_link *l;
     rd r = rd_over(span_of(data, size));
-    uint8_t how = take(&r);
+    uint8_t how = tape_take(&r);
     CHECK_OK(ledger_pay(&w->a.ledger, 1));
     if (how & 2)
         CHECK_OK(ma_mask(&w->a, 1, &(as_mask){ .attempt = 5, .seed = { 5 }, .coins = { 5 } }));
     for (int words = 0; rd_left(&r) > 0 && words < 64; words++)
         word(&t, &r, how & 1);
     if (as_link_new(&l, &ch, &cfg) == SEFL_OK) {
-        talk(l, &j, &t, how & 1);
+        talk(l, &j, how & 1);
         as_link_free(l);
     }
-    buf_clear(&t.in);
+    tape_clear(&t);
     return 0;
 }

@@ -20,10 +20,10 @@ static z_world *w;
 
 static uint32_t put_refusals(sefl_buf *b, rd *r, bool out[ASKED])
 {
-    uint32_t n = z_take(r) % 5;
+    uint32_t n = tape_take(r) % 5;
     memset(out, 0, ASKED * sizeof *out);
     for (uint32_t i = 0; i < n; i++) {
-        uint8_t index = z_take(r) % 6, reason = z_take(r) % 10;
+        uint8_t index = tape_take(r) % 6, reason = tape_take(r) % 10;
         MUST_OK(wr_u32(b, index));
         MUST_OK(wr_u8(b, reason));
         if (index < ASKED)
@@ -64,7 +64,7 @@ static void put_verdict(sefl_buf *b, rd *r, uint8_t root[32])
 {
     sefl_buf list = { 0 };
     bool out[ASKED];
-    unsigned how = z_take(r);
+    unsigned how = tape_take(r);
     uint32_t n = put_refusals(&list, r, out), kept = root_of(root, out);
     if (how & 1)
         root[how % 32] ^= 1;
@@ -90,7 +90,7 @@ static void put_counted(sefl_buf *b, unsigned how, const uint8_t root[32])
     MUST_OK(envelope_write(b, &env));
 }
 
-static void word(z_tape *t, rd *r, uint8_t root[32])
+static void word(tape *t, rd *r, uint8_t root[32])
 {
     sefl_buf b = { 0 };
     sefl_span rest;
@@ -98,11 +98,11 @@ static void word(z_tape *t, rd *r, uint8_t root[32])
     const ledger_head *mark = &w->as_book.mark[w->as_book.n];
     bool out[ASKED];
     unsigned kind, n;
-    switch (z_take(r) % 10) {
+    switch (tape_take(r) % 10) {
     case 0:
-        kind = z_take(r), n = z_take(r);
+        kind = tape_take(r), n = tape_take(r);
         if (rd_view(r, &rest, n < rd_left(r) ? n : rd_left(r)) == SEFL_OK)
-            z_frame(&t->in, LINK_HELLO - 1 + kind % (LINK_KINDS + 2), 0, rest);
+            tape_frame(&t->in, LINK_HELLO - 1 + kind % (LINK_KINDS + 2), 0, rest);
         break;
     case 1:
         MUST_OK(wr_u16(&b, LINK_VERSION));
@@ -110,51 +110,51 @@ static void word(z_tape *t, rd *r, uint8_t root[32])
         for (int i = 0; i < 3; i++)
             MUST_OK(wr_u64(&b, 0));
         MUST_OK(wr_raw(&b, w->tree_seed, LINK_PAIR));
-        z_frame(&t->in, LINK_WELCOME, 0, buf_span(&b));
-        z_frame(&t->in, LINK_YES, 0, span_of(NULL, 0));
+        tape_frame(&t->in, LINK_WELCOME, 0, buf_span(&b));
+        tape_frame(&t->in, LINK_YES, 0, span_of(NULL, 0));
         break;
     case 2:
-        n = z_take(r);
+        n = tape_take(r);
         MUST_OK(wr_u64(&b, 1 + (n & 1)));
         MUST_OK(wr_u16(&b, (uint16_t)(w->t.seal->id + (n & 2))));
         MUST_OK(wr_raw(&b, w->header.key, w->header.key_bytes - (n >> 2) % 3));
-        z_frame(&t->in, LINK_KEY, 0, buf_span(&b));
+        tape_frame(&t->in, LINK_KEY, 0, buf_span(&b));
         break;
     case 3:
         put_header(&b);
-        z_frame(&t->in, LINK_HEADER, 0, buf_span(&b));
+        tape_frame(&t->in, LINK_HEADER, 0, buf_span(&b));
         break;
     case 4:
         (void)put_refusals(&b, r, out);
-        z_frame(&t->in, LINK_EARLY, 0, buf_span(&b));
+        tape_frame(&t->in, LINK_EARLY, 0, buf_span(&b));
         break;
     case 5:
         put_verdict(&b, r, root);
-        z_frame(&t->in, LINK_VERDICT, 0, buf_span(&b));
+        tape_frame(&t->in, LINK_VERDICT, 0, buf_span(&b));
         break;
     case 6:
         MUST_OK(ledger_head_write(&b, mark));
         MUST_OK(wr_u8(&b, 0)); /* lags */
-        z_frame(&t->in, LINK_GO, 0, buf_span(&b));
+        tape_frame(&t->in, LINK_GO, 0, buf_span(&b));
         break;
     case 7: {
         uint8_t *units = calloc(p->units + 1, p->plain_bytes + 32);
         size_t bytes = p->units * p->plain_bytes;
         MUST(units);
-        memset(units, z_take(r), bytes);
+        memset(units, tape_take(r), bytes);
         sha256_of(units + bytes, span_of(units, bytes));
-        z_frame(&t->in, LINK_PLAIN, 0, span_of(units, bytes + 32));
+        tape_frame(&t->in, LINK_PLAIN, 0, span_of(units, bytes + 32));
         free(units);
         break;
     }
     case 8:
-        put_counted(&b, z_take(r), root);
-        z_frame(&t->in, LINK_COUNTED, 0, buf_span(&b));
+        put_counted(&b, tape_take(r), root);
+        tape_frame(&t->in, LINK_COUNTED, 0, buf_span(&b));
         break;
     default:
-        MUST_OK(wr_u16(&b, z_take(r)));
+        MUST_OK(wr_u16(&b, tape_take(r)));
         MUST_OK(wr_raw(&b, "no", 2));
-        z_frame(&t->in, LINK_NO, 0, buf_span(&b));
+        tape_frame(&t->in, LINK_NO, 0, buf_span(&b));
     }
     buf_clear(&b);
 }
@@ -259,8 +259,8 @@ static void talk(as_link *l)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    z_tape t = { 0 };
-    channel ch = { .ops = &z_tape_ops, .self = &t };
+    tape t = { 0 };
+    channel ch = { .ops = &tape_ops, .self = &t };
     sefl_coins coins;
     uint8_t root[32] = { 0 };
     as_link *l;

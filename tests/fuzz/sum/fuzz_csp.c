@@ -11,6 +11,8 @@
 #define LINK_PAIR_FUZZ
 #include "unit/sum/link_pair.h"
 
+#include "fuzz/tape.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static world *w;
@@ -18,54 +20,17 @@ static sefl_buf sum;      /* the masked sum, framed */
 static sefl_buf enrol[2]; /* valid claims: for our servers, for others */
 static unsigned enrolled; /* admitted sites */
 
-typedef struct tape {
-    sefl_buf in;
-    size_t at;
-    sefl_buf out; /* a message of CSP being put together */
-} tape;
-
-static sefl_status tape_send(void *self, const void *p, size_t n)
+static void said(void *ctx, uint32_t kind, sefl_span body)
 {
-    tape *t = self;
-    CHECK_OK(wr_raw(&t->out, p, n));
-    if (t->out.n < MSG_HEADER || t->out.n < MSG_HEADER + load_u64(t->out.p + 8))
-        return SEFL_OK;
-    if (load_u32(t->out.p) == LINK_PLAIN) {
+    (void)ctx, (void)body;
+    if (kind == LINK_PLAIN) {
         csp_highest top;
         csp_store j = csp_memory_store(&w->c);
         CHECK_OK(csp_store_highest(&j, &top));
         MUST(top.revealed > 0 && csp_seen_at(&w->c, top.revealed).reveals == 1);
     }
-    if (load_u32(t->out.p) == LINK_APPROVED)
+    if (kind == LINK_APPROVED)
         MUST(enrolled-- > 0);
-    buf_reset(&t->out);
-    return SEFL_OK;
-}
-
-static sefl_status tape_recv(void *self, void *p, size_t n)
-{
-    tape *t = self;
-    if (t->in.n - t->at < n)
-        return sefl_fail(SEFL_ECLOSED, "the end");
-    memcpy(p, t->in.p + t->at, n);
-    t->at += n;
-    return SEFL_OK;
-}
-
-static sefl_status tape_flush(void *self)
-{
-    (void)self;
-    return SEFL_OK;
-}
-
-static const channel_ops tape_ops = { tape_send, tape_recv, tape_flush };
-
-static void frame(sefl_buf *out, uint32_t kind, uint32_t index, sefl_span body)
-{
-    CHECK_OK(wr_u32(out, kind));
-    CHECK_OK(wr_u32(out, index));
-    CHECK_OK(wr_u64(out, body.n));
-    CHECK_OK(wr_raw(out, body.p, body.n));
 }
 
 static sefl_status let_in(void *ctx, const enrol_claim *c, const enrol_proof *p)
@@ -97,15 +62,9 @@ static void start(void)
     uint8_t *bytes = calloc(p->units, p->unit_bytes), seed[AHE_SEED_BYTES] = { 1 };
     MUST(p->units <= link_sum_units(p));
     CHECK_OK(ahe_sum_write_units(p, w->sum, bytes, 0, p->units, seed, NULL));
-    frame(&sum, LINK_SUM, 1, span_of(bytes, p->units * p->unit_bytes));
+    tape_frame(&sum, LINK_SUM, 1, span_of(bytes, p->units * p->unit_bytes));
     free(bytes);
     start_enrol();
-}
-
-static uint8_t take(rd *r)
-{
-    uint8_t b = 0;
-    return rd_u8(r, &b) == SEFL_OK ? b : 0;
 }
 
 static void put_order(sefl_buf *b, uint64_t round, uint8_t what, uint8_t reason)
@@ -126,12 +85,12 @@ static void word(tape *t, rd *r, mem_ledger *as)
     uint8_t bytes[HEADER_MAX + STATEMENT_MAX], signature[SIGN_BYTES];
     sefl_span rest;
     const ledger_head *mark = &as->mark[as->n];
-    unsigned which = take(r) % 11, kind, n;
+    unsigned which = tape_take(r) % 11, kind, n;
     switch (which) {
     case 0:
-        kind = take(r), n = take(r);
+        kind = tape_take(r), n = tape_take(r);
         if (rd_view(r, &rest, n < rd_left(r) ? n : rd_left(r)) == SEFL_OK)
-            frame(&t->in, LINK_HELLO - 1 + kind % (LINK_KINDS + 2), 0, rest);
+            tape_frame(&t->in, LINK_HELLO - 1 + kind % (LINK_KINDS + 2), 0, rest);
         break;
     case 1:
         CHECK_OK(wr_u16(&b, LINK_VERSION));
@@ -140,20 +99,22 @@ static void word(tape *t, rd *r, mem_ledger *as)
         CHECK_OK(wr_raw(&b, w->t.id, 32));
         CHECK_OK(sign_make(signature, w->as, SIGN_LINK, buf_span(&b)));
         CHECK_OK(wr_raw(&b, signature, sizeof signature));
-        frame(&t->in, LINK_HELLO, 0, buf_span(&b));
+        tape_frame(&t->in, LINK_HELLO, 0, buf_span(&b));
         break;
     case 2:
-        frame(&t->in, LINK_TASK, 0, buf_span(&w->envelope));
+        tape_frame(&t->in, LINK_TASK, 0, buf_span(&w->envelope));
         break;
     case 3: {
-        round_header h = world_header(w, take(r));
-        h.model[1] = take(r) % 3;
+        round_header h = world_header(w, tape_take(r));
+        h.model[1] = tape_take(r) % 3;
         size_t header = round_header_write(bytes, &h);
         env = (envelope){ .kind = SIGN_HEADER, .content = span_of(bytes, header) };
         break;
     }
     case 4: {
-        round_statement s = { .round = take(r), .attempt = take(r), .clients = take(r) };
+        round_statement s = { .round = tape_take(r),
+                              .attempt = tape_take(r),
+                              .clients = tape_take(r) };
         memcpy(s.task, w->t.id, 32);
         size_t n_bytes = round_statement_write(bytes, &s);
         env = (envelope){ .kind = SIGN_STATEMENT, .content = span_of(bytes, n_bytes) };
@@ -161,41 +122,41 @@ static void word(tape *t, rd *r, mem_ledger *as)
     }
     case 5:
         CHECK_OK(ledger_head_write(&b, mark));
-        kind = take(r);
-        put_order(&b, kind, LINK_ORDER_SKIP, take(r));
-        frame(&t->in, LINK_SKIP, 0, buf_span(&b));
+        kind = tape_take(r);
+        put_order(&b, kind, LINK_ORDER_SKIP, tape_take(r));
+        tape_frame(&t->in, LINK_SKIP, 0, buf_span(&b));
         break;
     case 6:
-        n = take(r);
+        n = tape_take(r);
         if (rd_view(r, &rest, n < rd_left(r) ? n : rd_left(r)) == SEFL_OK)
             CHECK_OK(wr_raw(&t->in, rest.p, rest.n));
         break;
     case 7:
         if (as->n + 2 < W_MARKS)
-            CHECK_OK(ledger_pay(as, 1 + take(r) % 6));
+            CHECK_OK(ledger_pay(as, 1 + tape_take(r) % 6));
         break;
     case 8:
         CHECK_OK(wr_raw(&t->in, sum.p, sum.n));
         break;
     case 10:
-        kind = take(r) % 3;
+        kind = tape_take(r) % 3;
         CHECK_OK(wr_raw(&b, enrol[kind == 2].p, enrol[kind == 2].n));
         if (kind == 1)
-            b.p[take(r) % b.n] ^= 1;
-        frame(&t->in, LINK_ENROL, 0, buf_span(&b));
+            b.p[tape_take(r) % b.n] ^= 1;
+        tape_frame(&t->in, LINK_ENROL, 0, buf_span(&b));
         break;
     default:
-        n = take(r);
+        n = tape_take(r);
         CHECK_OK(wr_u8(&b, (uint8_t)n));
         if (n == 1)
             put_order(&b, 0, LINK_ORDER_OVER, 0);
-        frame(&t->in, LINK_BYE, 0, buf_span(&b));
+        tape_frame(&t->in, LINK_BYE, 0, buf_span(&b));
     }
     if (env.content.n > 0) {
         CHECK_OK(ledger_head_write(&b, mark));
         CHECK_OK(envelope_sign(&env, SIGNER_AS, w->as));
         CHECK_OK(envelope_write(&b, &env));
-        frame(&t->in, which == 3 ? LINK_HEADER : LINK_REVEAL, 0, buf_span(&b));
+        tape_frame(&t->in, which == 3 ? LINK_HEADER : LINK_REVEAL, 0, buf_span(&b));
     }
     buf_clear(&b);
 }
@@ -205,7 +166,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!w)
         start();
     world_reset(w);
-    tape t = { 0 };
+    tape t = { .said = said };
     channel ch = { .ops = &tape_ops, .self = &t };
     csp_store j = csp_memory_store(&w->c);
     mem_ledger as = { 0 };
@@ -237,7 +198,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(n == 1 || csp_seen_at(&w->c, n - 1).r.state == CSP_REVEALED ||
              csp_seen_at(&w->c, n - 1).r.state == CSP_SKIPPED);
     }
-    buf_clear(&t.in);
-    buf_clear(&t.out);
+    tape_clear(&t);
     return 0;
 }

@@ -40,7 +40,7 @@ static void put_signed(sefl_buf *in, uint32_t kind, envelope *env)
     MUST_OK(ledger_head_write(&b, &w->as_book.mark[w->as_book.n]));
     MUST_OK(envelope_sign(env, SIGNER_AS, w->as));
     MUST_OK(envelope_write(&b, env));
-    z_frame(in, kind, 0, buf_span(&b));
+    tape_frame(in, kind, 0, buf_span(&b));
     buf_clear(&b);
 }
 
@@ -59,8 +59,8 @@ static void put_header(sefl_buf *in, uint64_t round, bool spoiled)
 static bool put_head(sefl_buf *out, rd *r, int *client, bool *brief)
 {
     uint8_t *p, how;
-    *client = z_take(r) % Z_CLIENTS;
-    how = z_take(r);
+    *client = tape_take(r) % Z_CLIENTS;
+    how = tape_take(r);
     *brief = how % 4 == 1;
     MUST_OK(buf_extend(out, &p, *brief ? HEAD_PREFIX : Z_HEAD));
     if (*brief) {
@@ -80,22 +80,23 @@ static void put_early(sefl_buf *in, rd *r)
     int client;
     bool brief;
     MUST_OK(wr_u64(&b, 1));
-    for (unsigned n = z_take(r) % HEADS_MAX; n > 0; n--)
+    for (unsigned n = tape_take(r) % HEADS_MAX; n > 0; n--)
         if (put_head(&b, r, &client, &brief))
             good_sent[client] = true;
-    z_frame(in, LINK_EARLY, 0, buf_span(&b));
+    tape_frame(in, LINK_EARLY, 0, buf_span(&b));
     buf_clear(&b);
 }
 
 static void put_set(sefl_buf *in, rd *r)
 {
     sefl_buf b = { 0 }, heads = { 0 };
-    unsigned more = z_take(r), n = z_take(r) % HEADS_MAX, piece = 1 + z_take(r) % 4, at = 0;
+    unsigned more = tape_take(r), n = tape_take(r) % HEADS_MAX, piece = 1 + tape_take(r) % 4,
+             at = 0;
     guessed = 0;
     MUST_OK(wr_u64(&b, 1));
     MUST_OK(wr_u32(&b, n + (more > 250 ? more : 0)));
     MUST_OK(wr_raw(&b, w->tree_seed, sizeof w->tree_seed));
-    z_frame(in, LINK_SET, 0, buf_span(&b));
+    tape_frame(in, LINK_SET, 0, buf_span(&b));
     for (unsigned i = 0; i < n; i++) {
         int client;
         bool brief, good = put_head(&heads, r, &client, &brief);
@@ -105,7 +106,7 @@ static void put_set(sefl_buf *in, rd *r)
             (guessed == 0 || memcmp(guess[guessed - 1].client, w->leaf[client].client, 32) < 0))
             guess[guessed++] = w->leaf[client];
         if ((i + 1) % piece == 0 || i + 1 == n) {
-            z_frame(in, LINK_HEADS, at++, buf_span(&heads));
+            tape_frame(in, LINK_HEADS, at++, buf_span(&heads));
             buf_reset(&heads);
         }
     }
@@ -143,7 +144,7 @@ static void put_voucher(sefl_buf *in, unsigned how)
     if (how & 0x40)
         v.servers.as[0] ^= 1;
     MUST_OK(voucher_write(&b, &v));
-    z_frame(in, LINK_VOUCH, 0, buf_span(&b));
+    tape_frame(in, LINK_VOUCH, 0, buf_span(&b));
     buf_clear(&b);
 }
 
@@ -157,21 +158,21 @@ static void put_skip(sefl_buf *in, uint64_t round, uint8_t reason)
     put_signed(in, LINK_SKIP, &env);
 }
 
-static void word(z_tape *t, rd *r)
+static void word(tape *t, rd *r)
 {
     sefl_span rest;
     unsigned kind, n;
-    switch (z_take(r) % 11) {
+    switch (tape_take(r) % 11) {
     case 0:
-        kind = z_take(r), n = z_take(r);
+        kind = tape_take(r), n = tape_take(r);
         if (rd_view(r, &rest, n < rd_left(r) ? n : rd_left(r)) == SEFL_OK)
-            z_frame(&t->in, LINK_HELLO - 1 + kind % (LINK_KINDS + 2), 0, rest);
+            tape_frame(&t->in, LINK_HELLO - 1 + kind % (LINK_KINDS + 2), 0, rest);
         break;
     case 1:
-        z_put_key(&t->in, z_take(r) % 4);
+        z_put_key(&t->in, tape_take(r) % 4);
         break;
     case 2:
-        n = z_take(r);
+        n = tape_take(r);
         put_header(&t->in, n % 4, n & 0x80);
         break;
     case 3:
@@ -181,24 +182,24 @@ static void word(z_tape *t, rd *r)
         put_set(&t->in, r);
         break;
     case 5:
-        n = z_take(r);
-        put_open(&t->in, 1 + (n & 1), z_take(r));
+        n = tape_take(r);
+        put_open(&t->in, 1 + (n & 1), tape_take(r));
         break;
     case 6:
         MUST_OK(wr_raw(&t->in, sum.p, sum.n));
         break;
     case 7:
-        n = z_take(r) % 4;
-        put_skip(&t->in, n, z_take(r));
+        n = tape_take(r) % 4;
+        put_skip(&t->in, n, tape_take(r));
         break;
     case 8:
-        (void)!z_charge(&w->as_book, 1 + z_take(r) % 4);
+        (void)!z_charge(&w->as_book, 1 + tape_take(r) % 4);
         break;
     case 9:
-        put_voucher(&t->in, z_take(r));
+        put_voucher(&t->in, tape_take(r));
         break;
     default:
-        n = z_take(r);
+        n = tape_take(r);
         if (rd_view(r, &rest, n < rd_left(r) ? n : rd_left(r)) == SEFL_OK)
             MUST_OK(wr_raw(&t->in, rest.p, rest.n));
     }
@@ -210,7 +211,7 @@ static void start(void)
     const ahe_params *p = &w->t.ahe;
     uint8_t *units = calloc(p->units, p->unit_bytes);
     MUST(units && p->units <= link_sum_units(p));
-    z_frame(&sum, LINK_SUM, 1, span_of(units, p->units * p->unit_bytes));
+    tape_frame(&sum, LINK_SUM, 1, span_of(units, p->units * p->unit_bytes));
     free(units);
 }
 
@@ -246,8 +247,8 @@ static void check_round(uint64_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    z_tape t = { .said = said };
-    channel ch = { .ops = &z_tape_ops, .self = &t };
+    tape t = { .said = said };
+    channel ch = { .ops = &tape_ops, .self = &t };
     sefl_coins coins;
     if (!w)
         start();
@@ -255,7 +256,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(good_sent, 0, sizeof good_sent);
     guessed = 0;
     rd r = rd_over(span_of(data, size));
-    uint8_t how = z_take(&r);
+    uint8_t how = tape_take(&r);
     if (!(how & 1))
         z_put_hello(w, &t.in);
     if (!(how & 2))

@@ -1,17 +1,11 @@
 /* Any text as a token, and any bytes encoded as a token: an accepted token prints as one that reads
  * back the same. */
 #include "base/sha256.h"
+#include "support/must.h"
 #include "trust/token.h"
 
 #include <sodium.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define MUST(ok)     \
-    do {             \
-        if (!(ok))   \
-            abort(); \
-    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

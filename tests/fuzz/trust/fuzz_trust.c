@@ -1,17 +1,11 @@
 /* Any text as a trust list, with a corrected last line: an accepted list prints as the same
  * bytes. */
 #include "base/sha256.h"
+#include "support/must.h"
 #include "trust/trust.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define MUST(ok)     \
-    do {             \
-        if (!(ok))   \
-            abort(); \
-    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -112,18 +112,55 @@ static void open_round(void *me, const round_header *h)
     l->x.run.up.closed = l->f->sums[h->round];
 }
 
+/* Correlated noise: where a child kills itself. */
+typedef enum place { NOWHERE, AS_BEFORE, AS_AFTER, CSP_BEFORE, CSP_AFTER, PLACES } place;
+static place die_at;
+static uint64_t die_in; /* round */
+
+static void here(place p, uint64_t round)
+{
+    if (p == die_at && round == die_in)
+        raise(SIGKILL);
+}
+
+/* AS keeps noise of released rounds alone, and only after the release. */
 static sefl_status before_record(void *me, as_record what, uint64_t round, uint64_t attempt,
                                  sefl_span bytes)
 {
-    (void)me, (void)what, (void)round, (void)attempt, (void)bytes;
+    (void)me, (void)attempt, (void)bytes;
     progress();
+    if (what == AS_HISTORY && !file_exists(at("released-%llu", round)))
+        must(SEFL_ESTATE, "what AS keeps is stored before the release");
+    if (what == AS_HISTORY)
+        here(AS_BEFORE, round);
+    return SEFL_OK;
+}
+
+/* CSP keeps noise only after the mark. */
+static csp_store csp_under;
+static sefl_status csp_put(void *ctx, csp_record what, uint64_t round, sefl_span bytes)
+{
+    csp_round now;
+    if (what != CSP_HISTORY)
+        return csp_under.put(ctx, what, round, bytes);
+    MUST(csp_store_get(&csp_under, round, &now));
+    if (now.state != CSP_REVEALED)
+        must(SEFL_ESTATE, "what CSP keeps is stored before the mark");
+    here(CSP_BEFORE, round);
+    SEFL_PASS(csp_under.put(ctx, what, round, bytes));
+    here(CSP_AFTER, round);
     return SEFL_OK;
 }
 
 static void after_step(void *me)
 {
-    (void)me;
+    life *l = me;
+    sefl_buf b = { 0 };
     progress();
+    if (die_at == AS_AFTER &&
+        l->x.run.under.get(l->x.run.under.ctx, AS_HISTORY, die_in, &b) == SEFL_OK)
+        here(AS_AFTER, die_in);
+    buf_clear(&b);
 }
 
 /* A kill between the file and the machine's step: the driver releases the same result again. */
@@ -154,7 +191,8 @@ static void child(federation *f)
     MUST(books_open(&cs, "csp", &w->t));
     as_disk disk = { .j = as.j, .coins = &w->named[0] };
     MUST(csp_disk_open(&jc, cs.j, cs.a, &w->named[1]));
-    csp_store tc = csp_disk_store(&jc);
+    csp_store tc = csp_under = csp_disk_store(&jc);
+    tc.put = csp_put;
     for (int i = 0; i < W_CLIENTS && task_is_sealed(&w->t); i++)
         MUST(tc.voucher_put(tc.ctx, w->client[i].id, 1, sign_key_pub(w->client[i].key)));
     progress();
@@ -177,8 +215,9 @@ static void child(federation *f)
 typedef struct seen {
     bool opened[ROUNDS + 1], forgotten[ROUNDS + 1], decided[ROUNDS + 1];
     uint8_t output[ROUNDS + 1][32];
-    uint8_t root[ROUNDS + 1][32]; /* of the verdict */
-    bool has_noise[ROUNDS + 1];
+    uint8_t root[ROUNDS + 1][32];                 /* of the verdict */
+    bool has_noise[ROUNDS + 1], lost[ROUNDS + 1]; /* lost: one server never stored it */
+    bool took_back[ROUNDS + 1];
     int64_t noise[ROUNDS + 1][W_VALUES]; /* of a released round, in units of 2^-F */
 } seen;
 
@@ -214,11 +253,13 @@ static void look_at_noise(federation *f, const as_store *ta, const csp_store *tc
         }
         s->has_noise[r] = true;
     }
-    if (s->has_noise[r] && (r == 1 || s->has_noise[r - 1])) {
+    if (s->has_noise[r] && (r == 1 || s->has_noise[r - 1] || s->lost[r - 1])) {
         int64_t most = 0;
         CHECK_OK(file_read(&w, at("released-%llu", r), 8 * W_VALUES));
         for (size_t i = 0; i < t->values; i++)
             most |= taken_back(f, s, r, w.p, i);
+        assert_true(most == 0 || !s->lost[r - 1]);
+        s->took_back[r] = most != 0;
         for (size_t i = 0; i < t->values && most != 0; i++) {
             int64_t off = taken_back(f, s, r, w.p, i) +
                           (int64_t)((__int128)t->filter.gamma[0] * s->noise[r - 1][i] / 4096);
@@ -374,33 +415,51 @@ static void check_end(federation *f)
     books_close(&cs);
 }
 
+static void federation_begin(federation *f, const char *scheme, task_noise noise, unsigned gamma)
+{
+    *f = (federation){ .w = world_new(scheme, noise, 120) };
+    if (gamma > 0)
+        world_filter(f->w, (dp_filter){ .b = 1, .gamma = { (uint16_t)gamma } });
+    snprintf(f->w->t.population, sizeof f->w->t.population, "people");
+    f->w->t.rounds = ROUNDS;
+    for (uint64_t r = 1; r <= ROUNDS; r++) {
+        world_sum(f->w, r);
+        f->sums[r] = f->w->sum, f->w->sum = NULL;
+        memcpy(f->total[r], f->w->total, sizeof f->total[r]);
+        for (int i = 0; i < W_CLIENTS; i++) {
+            f->update[r][i].seed = f->w->client[i].seed;
+            memcpy(f->update[r][i].units, f->w->client[i].units, 32);
+        }
+    }
+}
+
+static void federation_end(federation *f)
+{
+    for (uint64_t r = 1; r <= ROUNDS; r++)
+        ahe_sum_free(&f->w->t.ahe, f->sums[r]);
+    world_free(f->w);
+}
+
+static void new_folder(const char *name, unsigned long i)
+{
+    char folder[64];
+    snprintf(folder, sizeof folder, "%s-%lu", name, i);
+    snprintf(root, sizeof root, "%s", folder_path(folder));
+    CHECK_OK(file_make_folder(root, 0700));
+    CHECK_OK(ledger_create(at("aggregator.ledger", 0), "people"));
+    CHECK_OK(ledger_create(at("csp.ledger", 0), "people"));
+}
+
 static void run_federation(const char *name, const char *scheme, task_noise noise, unsigned gamma,
                            const sefl_rng *rng, unsigned long trials)
 {
-    federation f = { .w = world_new(scheme, noise, 120) };
-    if (gamma > 0)
-        world_filter(f.w, (dp_filter){ .b = 1, .gamma = { (uint16_t)gamma } });
+    federation f;
     unsigned kills = 0;
-    snprintf(f.w->t.population, sizeof f.w->t.population, "people");
-    f.w->t.rounds = ROUNDS;
-    for (uint64_t r = 1; r <= ROUNDS; r++) {
-        world_sum(f.w, r);
-        f.sums[r] = f.w->sum, f.w->sum = NULL;
-        memcpy(f.total[r], f.w->total, sizeof f.total[r]);
-        for (int i = 0; i < W_CLIENTS; i++) {
-            f.update[r][i].seed = f.w->client[i].seed;
-            memcpy(f.update[r][i].units, f.w->client[i].units, 32);
-        }
-    }
+    federation_begin(&f, scheme, noise, gamma);
     for (unsigned long i = 0; i < trials; i++) {
-        char folder[64];
         seen s = { 0 };
         bool done = false;
-        snprintf(folder, sizeof folder, "%s-%lu", name, i);
-        snprintf(root, sizeof root, "%s", folder_path(folder));
-        CHECK_OK(file_make_folder(root, 0700));
-        CHECK_OK(ledger_create(at("aggregator.ledger", 0), "people"));
-        CHECK_OK(ledger_create(at("csp.ledger", 0), "people"));
+        new_folder(name, i);
         while (!done) {
             uint64_t steps, us;
             CHECK_OK(rng_below(rng, &steps, 18));
@@ -413,9 +472,37 @@ static void run_federation(const char *name, const char *scheme, task_noise nois
     }
     print_message("%s: %lu tasks of %d rounds, %u kills\n", name, trials, ROUNDS, kills);
     assert_true(kills > 0 || trials < 10); /* on a busy machine a child may finish first */
-    for (uint64_t r = 1; r <= ROUNDS; r++)
-        ahe_sum_free(&f.w->t.ahe, f.sums[r]);
-    world_free(f.w);
+    federation_end(&f);
+}
+
+/* Both servers die before or after one of them stores what it keeps of round 1, again in round 2
+ * after both have stored it, and then run to the end. Round 2 takes the noise of round 1 back only if
+ * both stored it. */
+static void killed_at_history(void **state)
+{
+    (void)state;
+    federation f;
+    federation_begin(&f, "pad", TASK_NOISE_JOINT, 3000);
+    for (place p = AS_BEFORE; p < PLACES; p++) {
+        seen s = { 0 };
+        new_folder("history", p);
+        die_at = p, die_in = 1;
+        assert_false(run_child(&f, UINT64_MAX, 0));
+        s.lost[1] = p == AS_BEFORE || p == CSP_BEFORE;
+        look(&f, &s);
+        assert_true(s.has_noise[1] == (p == AS_AFTER));
+        die_at = AS_AFTER, die_in = 2;
+        assert_false(run_child(&f, UINT64_MAX, 0));
+        look(&f, &s);
+        assert_true(s.has_noise[2]);
+        if (p != CSP_AFTER) /* then AS may have died between its integers and the release */
+            assert_true(s.took_back[2] == (p == AS_AFTER));
+        die_at = NOWHERE;
+        assert_true(run_child(&f, UINT64_MAX, 0));
+        look(&f, &s);
+        check_end(&f);
+    }
+    federation_end(&f);
 }
 
 static void killed(void **state)
@@ -433,6 +520,7 @@ static void killed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(killed) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(killed_at_history),
+                                        cmocka_unit_test(killed) };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }

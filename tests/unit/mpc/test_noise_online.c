@@ -5,6 +5,7 @@
 #include "crypto/ahe/paillier_pack.h"
 #include "mpc/noise/online.h"
 #include "mpc/noise/quantise.h"
+#include "support/chi.h"
 #include "support/digits.h"
 #include "support/law.h"
 
@@ -451,24 +452,6 @@ static void full_law(double law[CELLS])
         for (int y = -600; y <= 600; y++)
             law[x + y - LOW] += p * 0x1p-17 * pow(31.0 / 32, abs(y)) / 63;
     }
-}
-
-/* chi-square of counts against a law, rare cells pooled with their neighbours. */
-static double chi_square(const uint64_t *seen, const double *law, size_t cells, double n,
-                         double *df)
-{
-    double chi = 0, want = 0, got = 0, left = n, left_seen = n;
-    *df = -1;
-    for (size_t i = 0; i < cells; i++) {
-        want += law[i] * n, got += (double)seen[i];
-        if (want < 10 || left - want < 10) /* the last cell takes the rest */
-            continue;
-        chi += (got - want) * (got - want) / want, *df += 1;
-        left -= want, left_seen -= got;
-        want = got = 0;
-    }
-    *df += 1;
-    return chi + (left_seen - left) * (left_seen - left) / left;
 }
 
 /* The law of w: sum and mask at the same position between two lattice points, so that J moves both

@@ -2,34 +2,11 @@
 #include "support/check.h"
 
 #include "mpc/noise/quantise.h"
+#include "support/chi.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* chi-square over df degrees: five sigma above its mean. */
-static double chi_bound(double df)
-{
-    return df + 5 * sqrt(2 * df);
-}
-
-/* chi-square of counts against a law, rare cells pooled with their neighbours. */
-static double chi_square(const uint64_t *seen, const double *law, size_t cells, double n,
-                         double *df)
-{
-    double chi = 0, want = 0, got = 0, left = n, left_seen = n;
-    *df = -1;
-    for (size_t i = 0; i < cells; i++) {
-        want += law[i] * n, got += (double)seen[i];
-        if (want < 10 || left - want < 10) /* the last cell takes the rest */
-            continue;
-        chi += (got - want) * (got - want) / want, *df += 1;
-        left -= want, left_seen -= got;
-        want = got = 0;
-    }
-    *df += 1;
-    return chi + (left_seen - left) * (left_seen - left) / left;
-}
 
 static void rounding_is_unbiased(void **state)
 {

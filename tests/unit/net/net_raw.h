@@ -6,6 +6,7 @@
 #include <gnutls/gnutls.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +34,23 @@ static inline int raw_connect(uint16_t port)
         return -1;
     }
     return fd;
+}
+
+/* Reads until the text is there, the peer closes, or ms are over. */
+static inline const char *raw_until(int fd, const char *text, int ms)
+{
+    static char got[1 << 16];
+    size_t n = 0;
+    got[0] = 0;
+    while (n < sizeof got - 1 && !(text && strstr(got, text))) {
+        struct pollfd p = { .fd = fd, .events = POLLIN };
+        ssize_t k = poll(&p, 1, ms) == 1 ? recv(fd, got + n, sizeof got - 1 - n, 0) : 0;
+        if (k <= 0)
+            break;
+        n += (size_t)k;
+        got[n] = 0;
+    }
+    return got;
 }
 
 /* cert NULL: none. The result of the handshake. */

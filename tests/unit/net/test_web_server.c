@@ -6,7 +6,6 @@
 #include "unit/net/net_ids.h"
 #include "unit/net/net_raw.h"
 
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -57,23 +56,6 @@ static int send_text(const web_server *w, const char *text)
     return fd;
 }
 
-/* What comes until the text is there, the peer closes, or ms are over. */
-static const char *until(int fd, const char *text, int ms)
-{
-    static char got[1 << 16];
-    size_t n = 0;
-    got[0] = 0;
-    while (n < sizeof got - 1 && !(text && strstr(got, text))) {
-        struct pollfd p = { .fd = fd, .events = POLLIN };
-        ssize_t k = poll(&p, 1, ms) == 1 ? recv(fd, got + n, sizeof got - 1 - n, 0) : 0;
-        if (k <= 0)
-            break;
-        n += (size_t)k;
-        got[n] = 0;
-    }
-    return got;
-}
-
 static void wait_streams(web_server *w, unsigned n)
 {
     for (int i = 0; i < 2000 && web_server_streams(w) != n; i++)
@@ -87,7 +69,7 @@ static void answers(void **state)
     seen s;
     web_server *w = start(&s, 4, 5, NULL);
     int fd = send_text(w, "GET /what?q=1%202 HTTP/1.1\r\nHost: x\r\nCookie: b=7; c=abc\r\n\r\n");
-    const char *got = until(fd, NULL, 5000);
+    const char *got = raw_until(fd, NULL, 5000);
     assert_non_null(strstr(got, "q=1 2 c=abc h=x"));
     assert_non_null(strstr(got, "X-More: yes\r\n"));
     assert_non_null(strstr(got, "X-Two: 2\r\n"));
@@ -95,14 +77,14 @@ static void answers(void **state)
     assert_non_null(strstr(got, "no-store"));
     close(fd);
     fd = send_text(w, "PUT /what HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n");
-    got = until(fd, NULL, 5000);
+    got = raw_until(fd, NULL, 5000);
     assert_non_null(strstr(got, " 405 "));
     assert_non_null(strstr(got, "Allow: GET, HEAD"));
     assert_non_null(strstr(got, "X-All: here\r\n"));
     assert_int_equal(s.requests, 1);
     close(fd);
     fd = send_text(w, "HEAD /events HTTP/1.1\r\nHost: x\r\n\r\n"); /* opens no stream */
-    got = until(fd, NULL, 5000);
+    got = raw_until(fd, NULL, 5000);
     assert_non_null(strstr(got, " 200 "));
     assert_null(strstr(got, "first"));
     assert_int_equal(web_server_streams(w), 0);
@@ -116,14 +98,14 @@ static void streams(void **state)
     seen s;
     web_server *w = start(&s, 4, 5, NULL);
     int a = send_text(w, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n");
-    assert_non_null(strstr(until(a, "first\n\n", 5000), "text/event-stream"));
+    assert_non_null(strstr(raw_until(a, "first\n\n", 5000), "text/event-stream"));
     wait_streams(w, 1);
     web_server_publish(w, span_of_str("second\n\n"));
-    assert_non_null(strstr(until(a, "second\n\n", 5000), "second\n\n"));
+    assert_non_null(strstr(raw_until(a, "second\n\n", 5000), "second\n\n"));
     web_server_beat(w);
-    assert_non_null(strstr(until(a, ":\n\n", 5000), ":\n\n"));
+    assert_non_null(strstr(raw_until(a, ":\n\n", 5000), ":\n\n"));
     int b = send_text(w, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n");
-    const char *got = until(b, "first\n\n", 5000);
+    const char *got = raw_until(b, "first\n\n", 5000);
     assert_null(strstr(got, "second")); /* it is in the first bytes already */
     close(b);
     for (int i = 0; i < 200 && web_server_streams(w) > 1; i++) { /* the second write fails */
@@ -132,7 +114,7 @@ static void streams(void **state)
     }
     wait_streams(w, 1);
     web_server_stop(w); /* ends the stream */
-    assert_non_null(strstr(until(a, NULL, 5000), "third"));
+    assert_non_null(strstr(raw_until(a, NULL, 5000), "third"));
     close(a);
 }
 
@@ -157,12 +139,12 @@ static void no_readers(void **state)
     }
     assert_true(sefl_heap_live() < (LAZY + 2) * (size_t)(3 << 20));
     int fd = send_text(w, "GET /what HTTP/1.1\r\nHost: x\r\n\r\n");
-    assert_non_null(strstr(until(fd, NULL, 5000), " 200 "));
+    assert_non_null(strstr(raw_until(fd, NULL, 5000), " 200 "));
     close(fd);
     int keen = send_text(w, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n"); /* ends the oldest */
-    assert_non_null(strstr(until(keen, "first\n\n", 5000), "first\n\n"));
+    assert_non_null(strstr(raw_until(keen, "first\n\n", 5000), "first\n\n"));
     web_server_publish(w, span_of_str("small\n\n"));
-    assert_non_null(strstr(until(keen, "small\n\n", 5000), "small\n\n"));
+    assert_non_null(strstr(raw_until(keen, "small\n\n", 5000), "small\n\n"));
     close(keen);
     for (int i = 0; i < 1000 && web_server_streams(w) > 0; i++) { /* silent for too long */
         web_server_publish(w, span_of(big, 1 << 20));
@@ -190,7 +172,7 @@ static void slow_requests(void **state)
         for (int k = 0; k < SLOW; k++)
             (void)!send(slow[k], "E", 1, MSG_NOSIGNAL);
         int fd = send_text(w, "GET /what HTTP/1.1\r\nHost: x\r\n\r\n");
-        assert_non_null(strstr(until(fd, NULL, test_ms(5000)), " 200 "));
+        assert_non_null(strstr(raw_until(fd, NULL, test_ms(5000)), " 200 "));
         close(fd);
     }
     for (int i = 0; i < SLOW; i++)

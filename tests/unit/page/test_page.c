@@ -8,7 +8,6 @@
 #include "page/page.h"
 #include "unit/net/net_raw.h"
 
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,23 +87,6 @@ static page *start(fake *f, access_rule *a)
     return p;
 }
 
-/* Reads until the text is there, the peer closes, or ms are over. */
-static const char *until(int fd, const char *text, int ms)
-{
-    static char got[1 << 16];
-    size_t n = 0;
-    got[0] = 0;
-    while (n < sizeof got - 1 && !(text && strstr(got, text))) {
-        struct pollfd p = { .fd = fd, .events = POLLIN };
-        ssize_t k = poll(&p, 1, ms) == 1 ? recv(fd, got + n, sizeof got - 1 - n, 0) : 0;
-        if (k <= 0)
-            break;
-        n += (size_t)k;
-        got[n] = 0;
-    }
-    return got;
-}
-
 /* Sends a request with this line and these header lines. */
 static int request(const page *p, const char *line, const char *host, const char *cookie)
 {
@@ -121,7 +103,7 @@ static int request(const page *p, const char *line, const char *host, const char
 static const char *ask(const page *p, const char *line, const char *host, const char *cookie)
 {
     int fd = request(p, line, host, cookie);
-    const char *got = until(fd, NULL, 10000);
+    const char *got = raw_until(fd, NULL, 10000);
     close(fd);
     return got;
 }
@@ -232,7 +214,7 @@ static void paths_and_queries(void **state)
     snprintf(longest + 39900, 100, " HTTP/1.1\r\nHost: x\r\n\r\n");
     int fd = raw_connect(page_port(p));
     (void)!send(fd, longest, strlen(longest), MSG_NOSIGNAL);
-    assert_null(strstr(until(fd, NULL, 10000), " 200 "));
+    assert_null(strstr(raw_until(fd, NULL, 10000), " 200 "));
     close(fd);
     free(longest);
     const char *got = ask(p, "GET /model", "127.0.0.1", cookie); /* it is deleted */
@@ -267,27 +249,28 @@ static void events_and_samples(void **state)
     assert_int_equal(f.samples, 0); /* nobody watches */
     assert_int_equal(f.states, 0);
     int fd = request(p, "GET /events", "127.0.0.1", cookie);
-    const char *got = until(fd, "\"n\":1}\n\n", 5000);
+    const char *got = raw_until(fd, "\"n\":1}\n\n", 5000);
     assert_non_null(strstr(got, "text/event-stream"));
     assert_non_null(strstr(got, "retry: 2000\n\n"));
     assert_non_null(strstr(got, "event: state\ndata: {\"time\":"));
-    got = until(fd, "\"sample_round\":1,", 5000); /* the sample is ready: the state has changed */
+    got =
+        raw_until(fd, "\"sample_round\":1,", 5000); /* the sample is ready: the state has changed */
     assert_non_null(strstr(got, "{\"sample\":true,") ? got : strstr(got, "\"sample\":true,"));
     assert_non_null(strstr(ask(p, "GET /sample.json", "127.0.0.1", cookie),
                            "{\"round\":1,\"text\":\"text of m\"}"));
-    until(fd, "\n\n", 500);
-    assert_null(strstr(until(fd, "event", 2500), "event")); /* no change, no event */
+    raw_until(fd, "\n\n", 500);
+    assert_null(strstr(raw_until(fd, "event", 2500), "event")); /* no change, no event */
     f.round = 2;
-    got = until(fd, "\"n\":2}\n\n", 5000);
+    got = raw_until(fd, "\"n\":2}\n\n", 5000);
     assert_non_null(strstr(got, "\"n\":2}\n\n"));
-    until(fd, "\"sample_round\":2,", 5000);
+    raw_until(fd, "\"sample_round\":2,", 5000);
     assert_int_equal(f.samples, 2); /* one for each model */
     f.task = 1;                     /* another task, whose round 2 is over too */
     for (int i = 0; i < 50 && f.samples < 3; i++)
         pause_ms(100);
     assert_int_equal(f.samples, 3);
     page_stop(p);
-    got = until(fd, NULL, 5000);
+    got = raw_until(fd, NULL, 5000);
     assert_non_null(strstr(got, "event: over\ndata: {\"time\":"));
     close(fd);
     CHECK_OK(page_start(&p, &(page_config){ .folder = folder_path(".") })); /* no address */

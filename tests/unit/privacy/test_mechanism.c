@@ -408,14 +408,61 @@ static void norm_bit(void **state)
     assert_true(dp_norm_share(9, 2, 10) == 1);
 }
 
+/* The law of floor(y + U) + X at x: X a discrete Gaussian, U uniform on [0, 1). */
+static double quantised(double x, double y, double variance)
+{
+    const double whole = floor(y), part = y - whole;
+    return (1 - part) * exp(-pow(x - whole, 2) / (2 * variance)) +
+           part * exp(-pow(x - whole - 1, 2) / (2 * variance));
+}
+
+/* docs/PRIVACY.md, section 5: two inputs that differ by a whole number m of steps and a carry of at
+ * most eta. The moment of order a is at most e^(c m^2) (1 + eta (e^(c (2m + 1)) - 1)). */
+static void carries(void **state)
+{
+    (void)state;
+    static const double orders[] = { 2, 8, 32 }, parts[] = { 0, 0.01, 0.3, 0.99 };
+    const double variance = 150, eta = 1.0 / 64;
+    double norm = 0, closest = 0;
+    for (double x = -400; x <= 400; x++)
+        norm += quantised(x, 0, variance);
+    for (size_t o = 0; o < 3; o++)
+        for (size_t f = 0; f < 4; f++)
+            for (int m = 0; m <= 12; m += 3)
+                for (int carry = -1; carry <= 1; carry++) {
+                    const double a = orders[o], c = a * (a - 1) / (2 * variance);
+                    const double y = parts[f], other = y + m + carry * eta;
+                    double moment = 0;
+                    for (double x = -400; x <= 400; x++)
+                        moment += exp(a * log(quantised(x, other, variance)) +
+                                      (1 - a) * log(quantised(x, y, variance))) /
+                                  norm;
+                    const double bound = c * m * m + log1p(eta * expm1(c * (2 * m + 1)));
+                    assert_true(log(moment) <= bound + 1e-9);
+                    closest = fmax(closest, log(moment) / bound);
+                }
+    assert_true(closest > 0.9); /* the bound says something */
+    /* the two estimates of the logarithm, with eta = 2^-15 */
+    for (double x = 0.001; x < 200; x += 0.001) {
+        const double h = log1p(ldexp(expm1(x), -15));
+        assert_true(h <= (x <= 1 ? 1.72 * ldexp(x, -15) : 0.0241 * x * x));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norm_bit),           cmocka_unit_test(grid_numbers),
-        cmocka_unit_test(grid_refuses),       cmocka_unit_test(rounding_keeps_its_bounds),
-        cmocka_unit_test(rejection_rules),    cmocka_unit_test(no_value_out_of_nothing),
-        cmocka_unit_test(records_add_up),     cmocka_unit_test(rounding_without_noise),
-        cmocka_unit_test(discrete_gauss_law), cmocka_unit_test(g44_sampler_law),
+        cmocka_unit_test(carries),
+        cmocka_unit_test(norm_bit),
+        cmocka_unit_test(grid_numbers),
+        cmocka_unit_test(grid_refuses),
+        cmocka_unit_test(rounding_keeps_its_bounds),
+        cmocka_unit_test(rejection_rules),
+        cmocka_unit_test(no_value_out_of_nothing),
+        cmocka_unit_test(records_add_up),
+        cmocka_unit_test(rounding_without_noise),
+        cmocka_unit_test(discrete_gauss_law),
+        cmocka_unit_test(g44_sampler_law),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

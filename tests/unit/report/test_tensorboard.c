@@ -70,6 +70,7 @@ static void tags(void **state)
         { "word_perplexity", "model/word_perplexity" },
         { "loss", "model/loss" },
         { "epsilon_server", "privacy/epsilon_server" },
+        { "clip", "privacy/clip" },
         { "2pc_seconds", "seconds/2pc_seconds" },
         { "seconds", "seconds/seconds" },
         { "up_bytes", "bytes/up_bytes" },

@@ -266,12 +266,19 @@ static void diverged_training_uploads_zeros(void **state)
     end(s);
 }
 
-static void *stop_in_the_wait(void *arg)
+/* Stops the client once its log has these words; NULL: after 0.2 s. */
+typedef struct stopper {
+    federation *s;
+    const char *words;
+} stopper;
+
+static void *stop_after(void *arg)
 {
-    federation *s = arg;
-    for (unsigned i = 0; i < test_ms(1000) && !strstr(log_of(s), "update finished"); i++)
-        usleep(10000); /* finished and marked: now it waits for its upload time */
-    client_stop(s->c);
+    const stopper *x = arg;
+    const unsigned tries = x->words ? test_ms(1000) : 20;
+    for (unsigned i = 0; i < tries && !(x->words && strstr(log_of(x->s), x->words)); i++)
+        usleep(10000);
+    client_stop(x->s->c);
     return NULL;
 }
 
@@ -286,7 +293,8 @@ static void finished_zeros_wait_again(void **state)
         s->as.rounds = 1;
         s->as.left_ms = 60000;
         open_client(s);
-        assert_int_equal(pthread_create(&id, NULL, stop_in_the_wait, s), 0);
+        stopper after = { s, "update finished" }; /* now it waits for its upload time */
+        assert_int_equal(pthread_create(&id, NULL, stop_after, &after), 0);
         CHECK_OK(client_run(s->c));
         pthread_join(id, NULL);
         client_free(s->c);
@@ -532,13 +540,6 @@ static void another_task_with_lower_rounds(void **state)
     end(s);
 }
 
-static void *stop_soon(void *arg)
-{
-    usleep(200000);
-    client_stop(arg);
-    return NULL;
-}
-
 /* ---- vouchers -------------------------------------------------------------------------------- */
 
 static void vouched_for_at_every_start(void **state)
@@ -615,7 +616,8 @@ static void a_round_key_of_another_suite(void **state)
     federation *s = begin(3, NULL, NULL, NULL);
     s->as.wrong_key = true;
     open_client(s);
-    assert_int_equal(pthread_create(&t, NULL, stop_soon, s->c), 0);
+    stopper after = { s, "header not accepted" };
+    assert_int_equal(pthread_create(&t, NULL, stop_after, &after), 0);
     CHECK_OK(client_run(s->c));
     pthread_join(t, NULL);
     assert_non_null(strstr(log_of(s), "header not accepted"));
@@ -841,7 +843,8 @@ static void stops_while_it_waits(void **state)
     client_reload(s->c); /* waiting states stay the same */
     sefl_clock clock = clock_monotonic();
     uint64_t before = clock_ms(&clock);
-    assert_int_equal(pthread_create(&t, NULL, stop_soon, s->c), 0);
+    stopper after = { s, NULL };
+    assert_int_equal(pthread_create(&t, NULL, stop_after, &after), 0);
     CHECK_OK(client_run(s->c));
     pthread_join(t, NULL);
     assert_true(clock_ms(&clock) - before < test_ms(2000));

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "csp_site.h"
 
+#include "support/bent.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -286,37 +288,6 @@ static void lanes_belong_to_the_link(void **state)
     tls_id_free(other);
     site_end(&s);
 }
-
-/* AS's OT corrections, changed in transit. */
-typedef struct bent {
-    channel *inner;
-} bent;
-
-static sefl_status bent_send(void *self, const void *p, size_t n)
-{
-    if (n < 10000)
-        return channel_send(((bent *)self)->inner, p, n);
-    uint8_t *copy = malloc(n);
-    memcpy(copy, p, n);
-    for (size_t i = 0; i < n;
-         i += 61) /* in every tree: a change in one passes where Delta has zeros */
-        copy[i] ^= 1;
-    sefl_status st = channel_send(((bent *)self)->inner, copy, n);
-    free(copy);
-    return st;
-}
-
-static sefl_status bent_recv(void *self, void *p, size_t n)
-{
-    return channel_recv(((bent *)self)->inner, p, n);
-}
-
-static sefl_status bent_flush(void *self)
-{
-    return channel_flush(((bent *)self)->inner);
-}
-
-static const channel_ops bent_ops = { bent_send, bent_recv, bent_flush };
 
 static void cheat(site *s)
 {

@@ -5,6 +5,7 @@
 #include "net/handshakes.h"
 #include "roles/aggregator/lanes.h"
 #include "sum/csp.h"
+#include "support/bent.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -548,37 +549,6 @@ static void there_are_sixteen_at_most(void **state)
         tls_close(one[i]);
     end_scene(&s);
 }
-
-/* A stream that changes its long outgoing messages. */
-typedef struct bent {
-    channel *inner;
-} bent;
-
-static sefl_status bent_send(void *self, const void *p, size_t n)
-{
-    if (n < 10000) /* OT corrections are longer */
-        return channel_send(((bent *)self)->inner, p, n);
-    uint8_t *copy = malloc(n);
-    memcpy(copy, p, n);
-    for (size_t i = 0; i < n;
-         i += 61) /* in every tree: a change in one passes where Delta has zeros */
-        copy[i] ^= 4;
-    sefl_status st = channel_send(((bent *)self)->inner, copy, n);
-    free(copy);
-    return st;
-}
-
-static sefl_status bent_recv(void *self, void *p, size_t n)
-{
-    return channel_recv(((bent *)self)->inner, p, n);
-}
-
-static sefl_status bent_flush(void *self)
-{
-    return channel_flush(((bent *)self)->inner);
-}
-
-static const channel_ops bent_ops = { bent_send, bent_recv, bent_flush };
 
 /* AS spoils its OT corrections, which CSP's check must detect. */
 static void cheat(federation *s)

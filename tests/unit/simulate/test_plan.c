@@ -188,6 +188,49 @@ static void warnings(void **state)
     assert_true(warns(&p, "most rounds will be skipped"));
 }
 
+/* The noise in the last model three ways, as `sefl privacy plan --correlated` computes it: with the
+ * task's turns and filter, or with proposed ones. */
+static void three_ways(void **state)
+{
+    (void)state;
+    plan p;
+    sefl_buf b = { 0 };
+    made(&p, "clients=200 data.words=100 privacy.claim=dp privacy.epsilon=8 rounds.count=20 "
+             "rounds.max_per_client=2 rounds.separation=5 rounds.threshold=2");
+    dp_turns_plan want = { .source = DP_SOURCE_JOINT,
+                           .clients = 200,
+                           .rounds = 20,
+                           .dim = p.values,
+                           .epsilon = 8,
+                           .delta = p.delta,
+                           .turns = { 2, 5 } };
+    CHECK_OK(dp_turns_plan_compute(&want));
+    assert_true(p.has_ways && !p.ways_proposed && p.ways.filter.b > 0);
+    assert_true(p.ways.correlated.last == want.correlated.last &&
+                p.ways.independent.clients == want.independent.clients &&
+                p.ways.everybody.z == want.everybody.z);
+    assert_true(p.ways.correlated.last < p.ways.independent.last);
+    assert_true(warns(&p, "has its last one in round 10 or before"));
+    CHECK_OK(plan_json(&b, &p));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((const char *)b.p, "\"everybody\":{\"noise_last_model\":"));
+    assert_non_null(strstr((const char *)b.p, "\"clients_needed\":"));
+    buf_clear(&b);
+    CHECK_OK(dp_ways_text(&b, &p.ways));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((const char *)b.p, "everybody in every round"));
+    buf_clear(&b);
+    /* a given filter is not replaced */
+    made(&p, "clients=200 data.words=100 privacy.claim=dp privacy.epsilon=8 rounds.count=20 "
+             "rounds.max_per_client=2 rounds.separation=10 rounds.threshold=2 privacy.filter=1234");
+    assert_true(p.has_ways && p.ways.filter.b == 1 && p.ways.filter.gamma[0] == 1234);
+    assert_false(warns(&p, "the clients run out"));
+    made(&p, "clients=200 data.words=100 rounds.count=20");
+    assert_true(p.has_ways && p.ways_proposed && p.ways.epsilon == PLAN_EPSILON);
+    made(&p, "clients=200 data.words=100 rounds.count=20 server.step=adam");
+    assert_false(p.has_ways);
+}
+
 /* Two epsilons: amplified against others, not against a server; hidden: against both. */
 static void epsilons(void **state)
 {
@@ -328,11 +371,12 @@ static void deployed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_add_up),    cmocka_unit_test(classic),
-        cmocka_unit_test(words),           cmocka_unit_test(signal_of_the_drawn),
-        cmocka_unit_test(warnings),        cmocka_unit_test(epsilons),
-        cmocka_unit_test(rates_file),      cmocka_unit_test(measures),
-        cmocka_unit_test(memory_of_a_run), cmocka_unit_test(deployed),
+        cmocka_unit_test(parts_add_up), cmocka_unit_test(classic),
+        cmocka_unit_test(words),        cmocka_unit_test(signal_of_the_drawn),
+        cmocka_unit_test(warnings),     cmocka_unit_test(three_ways),
+        cmocka_unit_test(epsilons),     cmocka_unit_test(rates_file),
+        cmocka_unit_test(measures),     cmocka_unit_test(memory_of_a_run),
+        cmocka_unit_test(deployed),
     };
     int rc = cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
     federation_key_clear(&small_key);

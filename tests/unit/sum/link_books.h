@@ -7,14 +7,10 @@
 #include "fuzz/toy_key.h"
 #include "fuzz/toy_sign.h"
 #include "seeded/seeded.h"
+#include "support/must.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#define MUST(ok)     \
-    do {             \
-        if (!(ok))   \
-            abort(); \
-    } while (0)
 #define CHECK_OK(call)                   MUST((call) == SEFL_OK)
 #define assert_true(x)                   MUST(x)
 #define assert_false(x)                  MUST(!(x))

@@ -47,6 +47,7 @@ typedef struct world {
     pool *pool;                                          /* CSP's; NULL: one thread */
     bool (*member)(void *ctx, const uint8_t client[32]); /* instead of world_member */
     uint8_t tree_seed[COUNTED_SEED];
+    history_fresh fresh; /* AS has it in memory at the next reveal */
 } world;
 
 /* One key for all worlds of a program: generating one takes most of a second. */
@@ -543,15 +544,22 @@ static inline sefl_status world_reveal(world *w, connection *c, as_link *l, uint
                                        uint32_t clients, sefl_buf *counted, bool *kept,
                                        int64_t *result)
 {
+    history_fresh fresh = w->fresh;
+    w->fresh = (history_fresh){ 0 };
     SEFL_PASS(ledger_pay(&w->a.ledger, round));
     as_reveal o = { .round = round,
                     .attempt = ++w->attempt,
                     .clients = clients,
                     .sum = w->sum,
                     .store = &c->as,
-                    .counted = counted };
+                    .counted = counted,
+                    .fresh = &fresh };
     memcpy(o.set, w->set, sizeof o.set);
-    return as_link_reveal(l, &o, kept, result);
+    sefl_status st = as_link_reveal(l, &o, kept, result);
+    if (st == SEFL_OK && fresh.round > 0) /* as after a release */
+        st = c->as.put(c->as.ctx, AS_HISTORY, round, fresh.attempt, buf_span(&fresh.record));
+    history_drop(&fresh);
+    return st;
 }
 
 /* All questions of one round on this connection. */

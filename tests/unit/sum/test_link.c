@@ -6,6 +6,7 @@
 #include "mpc/noise/shares_plain.h"
 #include "privacy/mechanism/dgauss.h"
 #include "protocol/modes/mode.h"
+#include "protocol/modes/own.h"
 #include "support/digits.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ static void check_result(const world *w, const int64_t *got)
         sigma = DP_G44_SIGMA;
     } else {
         dgauss g;
-        CHECK_OK(dgauss_for_grid(&g, &w->t.grid));
+        CHECK_OK(own_law(&g, &w->t));
         sigma = sqrt(2 * (double)g.num / (double)g.den);
     }
     for (size_t i = 0; i < n; i++) {
@@ -84,7 +85,7 @@ static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *ou
     uint8_t seed[PRG_SEED];
     size_t bytes;
     const bool shares = task_mode(&w->t)->shares;
-    CHECK_OK(dgauss_for_grid(&own.law, &w->t.grid));
+    CHECK_OK(own_law(&own.law, &w->t));
     for (int i = 0; i < 2; i++)
         add[i] =
             shares ? noise_taken_of(&taken[i]) : (noise_source){ .get = replay_draw, .ctx = &own };

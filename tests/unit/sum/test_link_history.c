@@ -164,6 +164,49 @@ static void lost_after_the_reply(void **state)
     world_free(p.w);
 }
 
+/* CSP has revealed the round, and AS learns it only from KEPT, after it has loaded its records: it
+ * loads them again, and they still serve. */
+static void kept_after_go_was_expected(void **state)
+{
+    (void)state;
+    enum { OUTPUT = 8 }; /* CSP's messages: WELCOME, YES, KEY, HEADER, EARLY, VERDICT, GO, REPLY */
+    past_rounds p;
+    connection c;
+    int64_t first[VALUES];
+    bool cut, kept = false;
+    begin(&p, (dp_filter){ .b = 1, .gamma = { 2500 } });
+    CHECK_OK(round_of(&p, 1, NULL, NULL));
+    noises(&p, 1, first);
+    as_link *early = world_link(p.w, &c);
+    assert_int_not_equal(round_of(&p, 2, (uint64_t[]){ 0, OUTPUT }, &cut), SEFL_OK);
+    assert_int_equal(csp_memory_at(&p.w->c, 2)->row.state, CSP_REVEALED);
+    assert_true(cut && as_link_peer(early)->revealed < 2);
+    CHECK_OK(world_reveal(p.w, &c, early, 2, W_CLIENTS, NULL, &kept, p.got[2]));
+    assert_true(kept);
+    must_take_back(&p, 2, first, 2500);
+    as_link_free(early);
+    disconnect(&c);
+    world_free(p.w);
+}
+
+/* AS skips a round that CSP has revealed: CSP wipes its record at once. */
+static void given_up(void **state)
+{
+    (void)state;
+    past_rounds p;
+    connection c;
+    begin(&p, (dp_filter){ .b = 2, .gamma = { 2500, 900 } });
+    CHECK_OK(round_of(&p, 1, NULL, NULL));
+    CHECK_OK(round_of(&p, 2, NULL, NULL));
+    as_link *l = world_link(p.w, &c);
+    CHECK_OK(as_link_skip(l, 2, 1));
+    as_link_free(l);
+    disconnect(&c);
+    assert_false(csp_memory_at(&p.w->c, 2)->has[CSP_HISTORY]);
+    assert_true(csp_memory_at(&p.w->c, 1)->has[CSP_HISTORY]); /* round 3 may take it back */
+    world_free(p.w);
+}
+
 /* AS's store does not answer for a while: nothing is left out, and nothing is lost. */
 static void silent_store(void **state)
 {
@@ -186,12 +229,36 @@ static void silent_store(void **state)
     world_free(p.w);
 }
 
+/* AS has the record of round 1 in memory: it serves in place of the stored one, but only if it is
+ * stored. */
+static void fresh_records(void **state)
+{
+    (void)state;
+    for (int stored = 0; stored < 2; stored++) {
+        past_rounds p;
+        int64_t first[VALUES];
+        begin(&p, (dp_filter){ .b = 1, .gamma = { 2500 } });
+        CHECK_OK(round_of(&p, 1, NULL, NULL));
+        noises(&p, 1, first);
+        p.w->fresh = (history_fresh){ .round = 1, .stored = stored, .record = p.w->a.history[1] };
+        p.w->a.history[1] = (sefl_buf){ 0 };
+        CHECK_OK(round_of(&p, 2, NULL, NULL));
+        must_take_back(&p, 2, stored ? first : NULL, stored ? 2500 : 0);
+        world_free(p.w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounds_take_back),    cmocka_unit_test(lost_history_is_left_out),
-        cmocka_unit_test(cuts_change_nothing), cmocka_unit_test(lost_after_the_reply),
+        cmocka_unit_test(rounds_take_back),
+        cmocka_unit_test(lost_history_is_left_out),
+        cmocka_unit_test(cuts_change_nothing),
+        cmocka_unit_test(lost_after_the_reply),
         cmocka_unit_test(silent_store),
+        cmocka_unit_test(fresh_records),
+        cmocka_unit_test(kept_after_go_was_expected),
+        cmocka_unit_test(given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,15 +71,13 @@ static void csp_rounds(void **state)
     assert_true(r.state == CSP_NEW && r.round == 1);
     CHECK_OK(csp_store_get(&d.t, UINT64_MAX, &r));
     assert_true(r.state == CSP_NEW);
-    CHECK_STATUS(csp_store_reveal(&d.t, 1, said, id_a, out, digest, span_of(NULL, 0)),
-                 SEFL_ESTATE); /* not signed */
+    CHECK_STATUS(csp_store_reveal(&d.t, 1, said, id_a, out, digest), SEFL_ESTATE); /* not signed */
     CHECK_STATUS(csp_store_skip(&d.t, 1, 2), SEFL_ESTATE);
     CHECK_OK(csp_store_sign(&d.t, &one));
     CHECK_STATUS(csp_store_sign(&d.t, &one), SEFL_ESTATE);
     CHECK_STATUS(csp_store_forget(&d.t, 1), SEFL_ESTATE);
     CHECK_STATUS(csp_store_kept(&d.t, 1, id, &b, dig), SEFL_ENOTFOUND);
-    CHECK_STATUS(csp_store_reveal(&d.t, 1, said, id_a, out, digest, span_of(NULL, 0)),
-                 SEFL_ESTATE); /* not charged */
+    CHECK_STATUS(csp_store_reveal(&d.t, 1, said, id_a, out, digest), SEFL_ESTATE); /* not charged */
     assert_non_null(strstr(sefl_last_error(), "not charged"));
     check_highest(&d, 1, 0, 0);
 
@@ -88,10 +86,8 @@ static void csp_rounds(void **state)
     assert_memory_equal(&r, &one, sizeof r);
     CHECK_OK(csp_store_charge(&d.t, 1));
     CHECK_OK(csp_store_charge(&d.t, 1));
-    CHECK_OK(csp_store_reveal(&d.t, 1, said, id_a, out, digest, span_of(NULL, 0)));
-    CHECK_STATUS(
-        csp_store_reveal(&d.t, 1, said, id_b, span_of_str("other"), digest, span_of(NULL, 0)),
-        SEFL_ESTATE);
+    CHECK_OK(csp_store_reveal(&d.t, 1, said, id_a, out, digest));
+    CHECK_STATUS(csp_store_reveal(&d.t, 1, said, id_b, span_of_str("other"), digest), SEFL_ESTATE);
     CHECK_STATUS(csp_store_skip(&d.t, 1, 2), SEFL_ESTATE);
     CHECK_STATUS(csp_store_sign(&d.t, &one), SEFL_ESTATE);
     check_kept(&d, 1, "the output");
@@ -107,11 +103,11 @@ static void csp_rounds(void **state)
     CHECK_STATUS(csp_store_kept(&d.t, 1, id, &b, dig), SEFL_ENOTFOUND);
     CHECK_OK(csp_store_get(&d.t, 1, &r));
     assert_int_equal(r.state, CSP_REVEALED); /* the mark stays */
-    CHECK_STATUS(csp_store_reveal(&d.t, 1, said, id_b, out, digest, span_of(NULL, 0)), SEFL_ESTATE);
+    CHECK_STATUS(csp_store_reveal(&d.t, 1, said, id_b, out, digest), SEFL_ESTATE);
     CHECK_OK(csp_store_skip(&d.t, 2, 3));
     CHECK_STATUS(csp_store_skip(&d.t, 2, 3), SEFL_ESTATE);
     CHECK_OK(csp_store_charge(&d.t, 2));
-    CHECK_STATUS(csp_store_reveal(&d.t, 2, said, id_b, out, digest, span_of(NULL, 0)), SEFL_ESTATE);
+    CHECK_STATUS(csp_store_reveal(&d.t, 2, said, id_b, out, digest), SEFL_ESTATE);
     check_highest(&d, 2, 1, 2);
 
     ledger_head m, ours;
@@ -161,8 +157,7 @@ static void csp_forgets_later(void **state)
     CHECK_OK(desk_open(&d, "later"));
     CHECK_OK(csp_store_sign(&d.t, &one));
     CHECK_OK(csp_store_charge(&d.t, 1));
-    CHECK_OK(csp_store_reveal(&d.t, 1, span_of_str("s"), id_a, span_of_str("output"), digest,
-                              span_of(NULL, 0)));
+    CHECK_OK(csp_store_reveal(&d.t, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
     desk_again(&d, "later");
     check_kept(&d, 1, "output"); /* nobody has the next header yet */
     CHECK_OK(csp_store_sign(&d.t, &two));
@@ -184,8 +179,7 @@ static void csp_journal_lost(void **state)
     CHECK_OK(desk_open(&d, "lost"));
     CHECK_OK(csp_store_sign(&d.t, &one));
     CHECK_OK(csp_store_charge(&d.t, 1));
-    CHECK_OK(csp_store_reveal(&d.t, 1, span_of_str("s"), id_a, span_of_str("output"), digest,
-                              span_of(NULL, 0)));
+    CHECK_OK(csp_store_reveal(&d.t, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
     CHECK_OK(csp_store_sign(&d.t, &two));
     CHECK_OK(csp_store_charge(&d.t, 2)); /* and a crash before the mark: fine */
     desk_again(&d, "lost");
@@ -235,8 +229,7 @@ static void csp_keys(void **state)
     CHECK_OK(csp_store_get(&d.t, 1, &r));
     assert_int_equal(r.signed_ms, 1001);
     CHECK_OK(csp_store_charge(&d.t, 1));
-    CHECK_OK(csp_store_reveal(&d.t, 1, span_of_str("s"), id_a, span_of_str("output"), digest,
-                              span_of(NULL, 0)));
+    CHECK_OK(csp_store_reveal(&d.t, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
     CHECK_OK(csp_store_get(&d.t, 1, &r));
     assert_int_equal(r.signed_ms, 1001);
     check_key(&d, 1, kem_b);
@@ -335,8 +328,7 @@ static void csp_sets(void **state)
         csp_set_clear(&got);
         if (round == 1) { /* revealed and erased: the participants stay recorded */
             CHECK_OK(csp_store_charge(&d.t, 1));
-            CHECK_OK(csp_store_reveal(&d.t, 1, span_of_str("s"), id_a, span_of_str("o"), digest,
-                                      span_of(NULL, 0)));
+            CHECK_OK(csp_store_reveal(&d.t, 1, span_of_str("s"), id_a, span_of_str("o"), digest));
             CHECK_OK(csp_store_set_get(&d.t, round, &got));
             csp_set_clear(&got);
             CHECK_OK(csp_store_forget(&d.t, 1));
@@ -461,8 +453,7 @@ static void one_step(desk *d, int step)
     else if (step == CHARGED)
         CHECK_OK(csp_store_charge(&d->t, 1));
     else if (step == OPENED)
-        CHECK_OK(csp_store_reveal(&d->t, 1, span_of_str("s"), id_a, span_of_str("output"), digest,
-                                  span_of(NULL, 0)));
+        CHECK_OK(csp_store_reveal(&d->t, 1, span_of_str("s"), id_a, span_of_str("output"), digest));
     else if (step == NEXT_SIGNED)
         CHECK_OK(csp_store_sign(&d->t, &two));
 }
@@ -504,9 +495,9 @@ static void csp_old_copies(void **state)
                 assert_int_equal(r.state, CSP_SKIPPED);
                 assert_int_equal(r.skip, CSP_SKIP_OLD_STATE);
                 CHECK_OK(csp_store_charge(&d.t, 1));
-                CHECK_STATUS(csp_store_reveal(&d.t, 1, span_of_str("s"), id_b, span_of_str("x"),
-                                              digest, span_of(NULL, 0)),
-                             SEFL_ESTATE);
+                CHECK_STATUS(
+                    csp_store_reveal(&d.t, 1, span_of_str("s"), id_b, span_of_str("x"), digest),
+                    SEFL_ESTATE);
                 check_key(&d, 1, NULL);
             } else {
                 check_key(&d, 1, from == EMPTY ? NULL : kem_a);
@@ -557,8 +548,7 @@ static void csp_earlier_task(void **state)
     assert_int_equal(r.state, CSP_SKIPPED);
     assert_int_equal(r.skip, CSP_SKIP_OLD_STATE);
     check_key(&d, 1, NULL);
-    CHECK_STATUS(csp_store_reveal(&d.t, 1, span_of_str("s"), id_b, span_of_str("x"), digest,
-                                  span_of(NULL, 0)),
+    CHECK_STATUS(csp_store_reveal(&d.t, 1, span_of_str("s"), id_b, span_of_str("x"), digest),
                  SEFL_ESTATE);
     desk_close(&d);
 }
@@ -605,8 +595,8 @@ static sefl_status whole_round(desk *d, uint64_t round, const csp_set *s)
     SEFL_TRY(st);
     SEFL_TRY(csp_store_charge(&d->t, round));
     if (now.state != CSP_REVEALED)
-        SEFL_TRY(csp_store_reveal(&d->t, round, span_of_str("s"), id_a, span_of_str("output"),
-                                  digest, span_of(NULL, 0)));
+        SEFL_TRY(
+            csp_store_reveal(&d->t, round, span_of_str("s"), id_a, span_of_str("output"), digest));
     SEFL_TRY(csp_store_key_wipe(&d->t, round));
     SEFL_TRY(d->t.voucher_put(d->t.ctx, s->kept[0].client, round, kem_a));
     SEFL_TRY(csp_store_forget(&d->t, round));

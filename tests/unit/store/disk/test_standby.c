@@ -90,8 +90,7 @@ static sefl_status whole_round(const csp_store *s, const uint8_t id[NOISE_ID], c
     }
     SEFL_PASS(csp_store_charge(s, 1));
     if (now.state != CSP_REVEALED)
-        SEFL_PASS(csp_store_reveal(s, 1, span_of_str("s"), id, span_of_str(output), digest,
-                                   span_of(NULL, 0)));
+        SEFL_PASS(csp_store_reveal(s, 1, span_of_str("s"), id, span_of_str(output), digest));
     return SEFL_OK;
 }
 
@@ -128,9 +127,9 @@ static bool one_takeover(unsigned n)
     CHECK_OK(csp_store_get(&cut.other.d.t, 1, &r));
     assert_true(r.state == CSP_NEW || r.state == CSP_SIGNED);
     CHECK_OK(whole_round(&cut.other.d.t, id_b, "of the other", digest_b));
-    CHECK_STATUS(csp_store_reveal(&first.d.t, 1, span_of_str("s"), id_a, span_of_str("x"), digest_a,
-                                  span_of(NULL, 0)),
-                 SEFL_ESTATE);
+    CHECK_STATUS(
+        csp_store_reveal(&first.d.t, 1, span_of_str("s"), id_a, span_of_str("x"), digest_a),
+        SEFL_ESTATE);
     CHECK_STATUS(csp_store_charge(&first.d.t, 2), SEFL_ESTATE);
     CHECK_OK(csp_store_kept(&cut.other.d.t, 1, id, &b, digest));
     assert_memory_equal(id, id_b, sizeof id);
