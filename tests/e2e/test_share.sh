@@ -159,6 +159,11 @@ twice=$(grep '"event":"round revealed"' "$dir/log/csp" | sed 's/.*"round":\([0-9
 case $said in *"blocked 0"*) ;; *) fail "$said" ;; esac
 note "$n failures: $said"
 
+# who took part is each process's own record, not the leader's facts
+[ "$(psql -qAtX "$url" -c "SELECT count(*) FROM fact WHERE name = 'turnout' OR name LIKE 'clients %'")" = 0 ] ||
+    fail "a process wrote its own view into the shared journal"
+[ -s "$dir/state-one/seen/journal.db" ] || fail "no record of who took part"
+
 # another task never gets this database
 fed_provision other --clients 2 --words 100 --set model.embed=16 --set model.hidden=16
 expect 1 "$SEFL" aggregator --config "$fed/aggregator/aggregator.yml" --listen 127.0.0.1:0 --csp 127.0.0.1:1 --store "$url" \

@@ -145,6 +145,22 @@ fed_provision other --clients 2 --words 100 --set model.embed=16 --set model.hid
 expect 1 "$SEFL" csp --config "$fed/csp/csp.yml" --listen 127.0.0.1:0 --store "$url"
 says "belongs to the CSP with the signing key"
 
+# a database that wants a password, and a user without one: the server says so at once
+hba=$(cat "$dir/pg/data")/pg_hba.conf
+sed -i '1i local all locked scram-sha-256' "$hba"
+sql "CREATE ROLE locked LOGIN PASSWORD 'secret'"
+sql "SELECT pg_reload_conf()" > /dev/null
+sleep 1
+export PGPASSFILE=/dev/null
+before=$(date +%s)
+for command in "csp --config $fed/csp/csp.yml" \
+    "aggregator --config $fed/aggregator/aggregator.yml --csp 127.0.0.1:1 --shared $fed/shared --state $fed/state"; do
+    # shellcheck disable=SC2086 # several words
+    expect 1 "$SEFL" $command --listen 127.0.0.1:0 --store "${url%user=*}user=locked"
+    says "wants a password"
+done
+[ $(($(date +%s) - before)) -lt 12 ] || fail "it took a while to notice that there is no password"
+
 # SIGTERM ends a server that waits for the first answer of a database, and at once
 fed_start mute python3 -c '
 import socket, sys, time

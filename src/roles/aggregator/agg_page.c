@@ -289,6 +289,17 @@ sefl_status agg_page_start(aggregator *a)
                                                 .log = a->o.log });
 }
 
+/* With several processes each one records whom it has seen itself, in its own folder: the shared
+ * journal has one leader, and processes meet the clients in different orders. */
+static sefl_status open_sights(aggregator *a)
+{
+    char path[PATH_MAX];
+    if (!a->uploads)
+        return SEFL_OK;
+    SEFL_PASS(file_path(path, "%s/seen", a->o.settings->state));
+    return journal_open(&a->sights, path, "aggregator", a->task.id);
+}
+
 sefl_status agg_page_task(aggregator *a)
 {
     uint64_t round;
@@ -298,7 +309,8 @@ sefl_status agg_page_task(aggregator *a)
     SEFL_PASS(tail_new(&a->tail, a->metrics));
     if (a->task.sampling == TASK_HIDDEN)
         return SEFL_OK;
-    if (turnout_new(&a->turnout, a->journal, a->task.enrolled, a->o.log) != SEFL_OK) {
+    if (open_sights(a) != SEFL_OK || turnout_new(&a->turnout, a->sights ? a->sights : a->journal,
+                                                 a->task.enrolled, a->o.log) != SEFL_OK) {
         log_error(a->o.log, "no grid of clients on the page", lf_str("why", sefl_last_error()));
         return SEFL_OK; /* the federation works without it */
     }
@@ -311,6 +323,7 @@ void agg_page_task_end(aggregator *a)
 {
     turnout_free(a->turnout);
     tail_free(a->tail);
-    a->turnout = NULL, a->tail = NULL;
+    journal_close(a->sights);
+    a->turnout = NULL, a->tail = NULL, a->sights = NULL;
     a->http.turnout = NULL;
 }

@@ -55,6 +55,7 @@ struct aggregator {
     ingest *ingest;
     tail *tail;       /* follows `metrics`, for the page */
     turnout *turnout; /* NULL: hidden sampling */
+    journal *sights;  /* several processes: this one's own records of `turnout`; otherwise NULL */
     agg_http http;    /* the context of the server's callbacks */
     https_server *server;
     sefl_buf tally; /* as last written */

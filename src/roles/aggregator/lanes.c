@@ -184,33 +184,43 @@ static sefl_status enter(lanes *l, const shares_result *r)
     return audit_log_sync(l->c.entries);
 }
 
-/* Records the result of an audit, durably, before the lane continues. */
-static sefl_status judge(lanes *l, const shares_result *r)
+/* What follows from an audit that CSP failed or did not answer: the fact in the journal. */
+static sefl_status condemn(lanes *l, const shares_result *r)
 {
     unsigned count = 1;
-    bool shown = r->outcome == SHARES_AUDITED || r->outcome == SHARES_CAUGHT;
-    if (shown && l->c.records)
-        SEFL_PASS(audit_record_save(NULL, &r->record, l->c.records));
-    if (shown || r->outcome == SHARES_UNANSWERED)
-        SEFL_PASS(enter(l, r));
-    if (r->outcome == SHARES_AUDITED) {
-        log_info(l->c.log, "noise session audited: CSP followed the protocol",
-                 lf_hash("id", r->id));
-    } else if (r->outcome == SHARES_CAUGHT) {
+    if (r->outcome == SHARES_CAUGHT) {
         log_error(l->c.log, "CSP failed an audit", lf_hash("id", r->id),
                   lf_str("why", r->found.why),
                   lf_bool("proof_for_others", r->found.verdict == AUDIT_CHEATED));
         end_task(l, CAUGHT_TEXT);
-        if (l->c.journal)
-            SEFL_PASS(journal_fact_put(l->c.journal, 0, "caught", span_of(r->id, SHARES_ID)));
-    } else if (r->outcome == SHARES_UNANSWERED) {
-        if (l->c.journal)
-            SEFL_PASS(lane_count(l->c.journal, "unanswered", 1, &count));
-        log_error(l->c.log, "CSP did not answer an audit", lf_u64("count", count));
-        if (count >= LANES_UNANSWERED_MAX)
-            end_task(l, UNANSWERED_TEXT);
+        return l->c.journal ? journal_fact_put(l->c.journal, 0, "caught", span_of(r->id, SHARES_ID))
+                            : SEFL_OK;
     }
+    if (r->outcome != SHARES_UNANSWERED)
+        return SEFL_OK;
+    if (l->c.journal)
+        SEFL_PASS(lane_count(l->c.journal, "unanswered", 1, &count));
+    log_error(l->c.log, "CSP did not answer an audit", lf_u64("count", count));
+    if (count >= LANES_UNANSWERED_MAX)
+        end_task(l, UNANSWERED_TEXT);
     return SEFL_OK;
+}
+
+/* Records the result of an audit, durably, before the lane continues. The fact comes first: a full
+ * disk or a crash between the two must not let a caught CSP go on after a restart. The evidence is
+ * kept even if the fact cannot be. */
+static sefl_status judge(lanes *l, const shares_result *r)
+{
+    sefl_status st = condemn(l, r), kept = SEFL_OK;
+    const bool shown = r->outcome == SHARES_AUDITED || r->outcome == SHARES_CAUGHT;
+    if (shown && l->c.records)
+        kept = audit_record_save(NULL, &r->record, l->c.records);
+    if (kept == SEFL_OK && (shown || r->outcome == SHARES_UNANSWERED))
+        kept = enter(l, r);
+    if (kept == SEFL_OK && r->outcome == SHARES_AUDITED)
+        log_info(l->c.log, "noise session audited: CSP followed the protocol",
+                 lf_hash("id", r->id));
+    return st != SEFL_OK ? st : kept;
 }
 
 /* Restores what earlier processes recorded. */

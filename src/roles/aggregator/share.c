@@ -284,7 +284,11 @@ static void keep_lease(share *s)
         return;
     sefl_status st = lease_renew(s->c.own, &l);
     if (st == SEFL_ESTATE) {
-        lose(s, sefl_last_error());
+        pthread_mutex_lock(&s->lock);
+        const bool still = s->l.fence == l.fence; /* not of an earlier term */
+        pthread_mutex_unlock(&s->lock);
+        if (still)
+            lose(s, sefl_last_error());
     } else if (st == SEFL_OK) {
         pthread_mutex_lock(&s->lock);
         s->renew_ms = now + s->c.lease_ms / 3;

@@ -1,5 +1,7 @@
-/* No call of MPI blocks: a rank that waits sleeps, and stops when it is told to, even if another
- * rank died in the middle of a reduction. Long vectors travel in pieces: MPI counts items in an
+/* No call of MPI blocks between the start and the end of the job: a rank that waits sleeps, and stops
+ * when it is told to, even if another rank died in the middle of a reduction. It then leaves an
+ * operation behind, calls no operation any more (`broken`) and ends in MPI_Abort; what is ours of
+ * that operation stays valid until then. Long vectors travel in pieces: MPI counts items in an
  * int. */
 #include "simulate/mpi/ranks_mpi.h"
 
@@ -23,9 +25,10 @@ struct ranks_mpi {
     unsigned group_number;
     const sefl_progress *stop;
     bool broken, over;
+    uint64_t count; /* items of a rank, in collect */
 };
 
-/* The reduction that runs now: MPI's operations have no context argument. */
+/* The reduction that runs now, NULL if it was left: MPI's operations have no context argument. */
 static const ranks_how *reducing;
 
 static sefl_status failed(ranks_mpi *m, const char *what, int code)
@@ -91,7 +94,8 @@ static sefl_status broadcast(void *self, void *bytes, size_t n)
 static void operation(void *in, void *inout, int *n, MPI_Datatype *type)
 {
     (void)type;
-    reducing->add(reducing->ctx, inout, in, (size_t)*n);
+    if (reducing)
+        reducing->add(reducing->ctx, inout, in, (size_t)*n);
 }
 
 static sefl_status reduce_pieces(ranks_mpi *m, uint8_t *items, size_t n, MPI_Datatype type,
@@ -121,16 +125,18 @@ static sefl_status reduce(void *self, void *items, size_t n, const ranks_how *ho
     reducing = how;
     sefl_status st = reduce_pieces(m, items, n, type, op);
     reducing = NULL;
-    (void)MPI_Op_free(&op);
-    (void)MPI_Type_free(&type);
+    if (!m->broken) {
+        (void)MPI_Op_free(&op);
+        (void)MPI_Type_free(&type);
+    }
     return st;
 }
 
 static sefl_status send_all(ranks_mpi *m, const uint8_t *items, size_t n, size_t item_bytes)
 {
     const size_t most = COLLECT_BYTES / item_bytes;
-    uint64_t count = n;
-    MPI_AWAIT(m, MPI_Isend(&count, 1, MPI_UINT64_T, 0, 0, m->group, &q));
+    m->count = n;
+    MPI_AWAIT(m, MPI_Isend(&m->count, 1, MPI_UINT64_T, 0, 0, m->group, &q));
     for (size_t at = 0; at < n; at += most) {
         size_t k = n - at < most ? n - at : most;
         MPI_AWAIT(m, MPI_Isend(items + at * item_bytes, (int)(k * item_bytes), MPI_BYTE, 0, 0,
@@ -143,8 +149,8 @@ static sefl_status receive_all(ranks_mpi *m, int from, uint8_t *piece, size_t it
                                ranks_take *take, void *ctx)
 {
     const size_t most = COLLECT_BYTES / item_bytes;
-    uint64_t n;
-    MPI_AWAIT(m, MPI_Irecv(&n, 1, MPI_UINT64_T, from, 0, m->group, &q));
+    MPI_AWAIT(m, MPI_Irecv(&m->count, 1, MPI_UINT64_T, from, 0, m->group, &q));
+    const uint64_t n = m->count;
     for (size_t at = 0; at < n; at += most) {
         size_t k = n - at < most ? n - at : most;
         MPI_AWAIT(m, MPI_Irecv(piece, (int)(k * item_bytes), MPI_BYTE, from, 0, m->group, &q));
@@ -167,8 +173,9 @@ static sefl_status collect(void *self, const void *items, size_t n, size_t item_
     for (unsigned from = 1; from < m->r.size; from++)
         SEFL_TRY(receive_all(m, (int)from, piece, item_bytes, take, ctx));
 done:
+    if (!m->broken) /* else MPI may still write to it */
+        sefl_free(piece);
     m->broken = m->broken || st != SEFL_OK;
-    sefl_free(piece);
     return st;
 }
 

@@ -78,11 +78,30 @@ static void asks_before_it_dials(void **state)
     aw_free(&w);
 }
 
+/* rounds.separation: a client waits for its next turn, whichever process took its last upload. */
+static void clients_take_turns(void **state)
+{
+    (void)state;
+    agg_world w;
+    if (!store_is_pg())
+        skip();
+    make(&w, 60000, (const char *const[]){ "rounds.enough=2", "rounds.separation=2", NULL });
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    aw_upload_all(&w, 1, 3);
+    assert_true(aw_wait(&w, 2, AGG_COLLECTING));
+    assert_int_not_equal(aw_upload(&w, 0, 2, SIZE_MAX), 200);
+    aw_upload_all(&w, 2, 12);
+    CHECK_OK(aw_join(&w));
+    aw_free(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_terms),
         cmocka_unit_test(asks_before_it_dials),
+        cmocka_unit_test(clients_take_turns),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }
