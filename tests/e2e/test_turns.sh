@@ -19,8 +19,10 @@ counters=$fed/aggregator/state/counters.json
 took() { grep -l "\"round done\".*\"round\":$1[,}]" "$dir"/log/client-* 2> /dev/null; }
 limited() { grep -q '"upload.limit":[1-9]' "$counters" 2> /dev/null; }
 tries=0
-for round in 1 2; do # the first round that somebody took part in
+skipped() { grep -q "\"round\":$1,\"skipped\":true" "$fed/aggregator/state/metrics.jsonl"; } # nobody took part
+for round in 1 2; do # the first round with enough clients
     fed_until 60 "round $((round + 1))" grep -q "\"round open\".*\"round\":$((round + 1))[,}]" "$dir/log/client-01"
+    skipped $round && continue
     one=$(took $round | head -n 1)
     [ -n "$one" ] || continue
     n=$(basename "$one" | sed 's/client-0*//')
@@ -42,6 +44,7 @@ for c in 1 2 3 4 5 6; do
     grep -q "not this client's turn" "$log" || fail "client $c had a turn in every round"
     all=$((all + $(echo "$rounds" | wc -w)))
     # an update shows by 1, 1/2, 1/4 in its round and the two after it: the norm of what is left until round 3
+    for r in $rounds; do skipped "$r" && continue 2; done
     case $rounds in "1 ") s=1.1456 ;; "2 ") s=1.1180 ;; "3 ") s=1 ;; "1 3 ") s=1.6771 ;; *) continue ;; esac
     said=$("$SEFL" privacy spent "$fed/clients/client-0$c/ledger" --json) || fail "$said"
     echo "$said" | grep -q '"horizon":3,' || fail "client $c is not charged up to round 3: $said"
@@ -50,7 +53,7 @@ for c in 1 2 3 4 5 6; do
         fail "client $c took part in $rounds: charged with S = $is, not $s"
     charged=$((${charged:-0} + 1))
 done
-[ "${charged:-0}" -ge 3 ] || fail "only ${charged:-0} clients were charged"
+[ "${charged:-0}" -ge 2 ] || fail "only ${charged:-0} clients were charged"
 [ $all -ge 4 ] || fail "only $all updates: $(cat "$dir"/log/client-*)"
 fed_done aggregator 30
 fed_done csp 20
