@@ -25,7 +25,7 @@ typedef struct pulse {
 
 /* The database has just answered. */
 void pulse_heard(pulse *p, const sefl_clock *mono);
-/* The time of the last answer, in seconds since 1970, if that was PULSE_AWAY_MS ago; otherwise 0. */
+/* The time of the last answer, in seconds since 1970, if that was PULSE_AWAY_MS ago; or 0. */
 uint64_t pulse_away(const pulse *p, const sefl_clock *mono, const sefl_clock *wall);
 /* Logs a change; *away is what it logged before. */
 void pulse_log(bool *away, uint64_t since, sefl_log *log);

@@ -173,7 +173,7 @@ fed_start mute-csp "$SEFL" csp --config "$fed/csp/csp.yml" --listen 127.0.0.1:0 
 fed_start mute-as "$SEFL" aggregator --config "$fed/aggregator/aggregator.yml" --listen 127.0.0.1:0 --csp 127.0.0.1:1 \
     --store "$mute" --shared "$fed/shared" --state "$fed/state"
 sleep 1
-fed_running mute-csp && fed_running mute-as || fail "a server does not wait for its database"
+for name in mute-csp mute-as; do fed_running $name || fail "$name does not wait for its database"; done
 fed_kill TERM mute-csp mute-as
 fed_done mute-csp 2
 fed_done mute-as 2

@@ -95,9 +95,10 @@ sefl_status share_run(share *s) SEFL_MUST_CHECK;
 void share_stop(share *s);
 bool share_leads(const share *s);
 bool share_led(const share *s); /* this process or another one leads */
-/* Asks the store whether this process leads: SEFL_ECANCELLED if not, and then it stops leading. Call it
- * before anything goes to CSP; `now`: even if it asked a tenth of the lease ago. A process may be
- * stopped after the answer, so this saves CSP work and protects nothing (above, "A crash"). */
+/* Asks the store whether this process leads: SEFL_ECANCELLED if not, and then it stops leading.
+ * Call it before anything goes to CSP; `now`: even if it asked a tenth of the lease ago. A process
+ * may be stopped after the answer, so this saves CSP work and protects nothing (above, "A
+ * crash"). */
 sefl_status share_still(share *s, bool now) SEFL_MUST_CHECK;
 /* As pulse_away. */
 uint64_t share_away(const share *s);

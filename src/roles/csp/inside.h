@@ -136,8 +136,8 @@ void csp_status_look(csp_role *r);
 sefl_status csp_status_restore(csp_role *r) SEFL_MUST_CHECK;
 /* Writes status.json. */
 void csp_status_save(csp_role *r);
-/* What /healthz shows. Hold task_lock, or call it on the owner's thread. While the database is away (database_away), what was true
- * before: the journal would wait for it. */
+/* What /healthz shows. Hold task_lock, or call it on the owner's thread. While the database is away
+ * (database_away), what was true before: the journal would wait for it. */
 sefl_status csp_health(csp_role *r, health_news *out) SEFL_MUST_CHECK;
 /* The health page, of local_http.h; ctx is the csp_role. */
 sefl_status csp_status_page(void *ctx, sefl_buf *body, unsigned *status) SEFL_MUST_CHECK;

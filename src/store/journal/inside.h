@@ -62,7 +62,7 @@ sefl_status folder_wipe_round(journal *j, uint64_t round) SEFL_MUST_CHECK;
  * its own. */
 sefl_status journal_statement(journal *j, db_row_fn *fn, void *ctx, const char *sql,
                               const db_value *args) SEFL_MUST_CHECK;
-/* Binds a new database to at->owner; SEFL_ESTATE if it has another one. Without an owner: nothing. */
+/* Binds a new database to at->owner; SEFL_ESTATE if it has another one. Does nothing without. */
 sefl_status owner_bind(db *d, const journal_place *at) SEFL_MUST_CHECK;
 /* Takes part in the transaction of d: fails as lease_check does; without a guard does nothing. */
 sefl_status guard_check(const journal *j, db *d) SEFL_MUST_CHECK;
