@@ -106,8 +106,9 @@ dp_model_noise dp_filter_models(const dp_filter *f, uint64_t rounds, double mome
 
 /* Returns a filter that leaves little noise in the models (dp_model_noise.mean) at a given epsilon;
  * no filter if none gains anything. It is the best one with b = 1, unless more lags leave at least
- * 1.03 times less noise: each lag costs both servers 8 bytes per value. With more lags it is the best that
- * a descent finds; above 2,000 rounds it is not tried. Takes about 1,500 prices of O(rounds). */
+ * 1.03 times less noise: each lag costs both servers 8 bytes per value. With more lags it is the
+ * best that a descent finds; above 2,000 rounds it is not tried. Takes about 1,500 prices of
+ * O(rounds). */
 dp_filter dp_filter_best(uint64_t rounds, const dp_turns *turns, double momentum);
 
 /* Returns the event of the first n rounds of a task: one release with noise multiplier ev->z / s,

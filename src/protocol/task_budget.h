@@ -6,8 +6,8 @@
  *
  *     if (task_turns_warning(text, &t)) ...            // clients run out before the last round
  *
- * The first two count against a server, as the ledgers do (store/ledger.h), and from an empty ledger: a
- * population that has spent epsilon in earlier tasks can afford less.
+ * The first two count against a server, as the ledgers do (store/ledger.h), and from an empty
+ * ledger: a population that has spent epsilon in earlier tasks can afford less.
  * Threads: any.   Secrets: none. */
 #ifndef PROTOCOL_TASK_BUDGET_H
 #define PROTOCOL_TASK_BUDGET_H
