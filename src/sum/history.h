@@ -16,11 +16,11 @@
  *     history_clear(&h);
  *
  * Losing a record is safe, so neither server stores it between the close of a round and its
- * release: the new record is `fresh` in memory, CSP stores it after its reply has left, and AS while
- * it waits for the uploads of the next round. A process that dies before leaves the round out. AS lists a
- * record only after it is stored: if AS dies after CSP's reply, it needs the record again. A record
- * outlives the wipe of its round's other secrets. A server wipes it when round r + b is over, at
- * once if the round is skipped or blocked, and at the end of the task.
+ * release: the new record is `fresh` in memory, CSP stores it after its reply has left, and AS
+ * while it waits for the uploads of the next round. A process that dies before leaves the round
+ * out. AS lists a record only after it is stored: if AS dies after CSP's reply, it needs the
+ * record again. A record outlives the wipe of its round's other secrets. A server wipes it when
+ * round r + b is over, at once if the round is skipped or blocked, and at the end of the task.
  * Secret: the records.   Threads: one owner. */
 #ifndef SUM_HISTORY_H
 #define SUM_HISTORY_H

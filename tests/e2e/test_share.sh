@@ -13,7 +13,7 @@ export FED_LOG_LINES=12
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
 kills=4
 rounds=12
-[ -z "${SEFL_SOAK:-}" ] || kills=30 rounds=70
+[ -z "${SEFL_SOAK:-}" ] || kills=30 rounds=200
 clients=16
 pg=$(mktemp -u "${TMPDIR:-/tmp}/sefl-share-XXXXXX") # the user postgres cannot see $dir
 haproxy=$(command -v haproxy || echo /usr/sbin/haproxy)

@@ -1,7 +1,7 @@
 /* No call of MPI blocks between the start and the end of the job: a rank that waits sleeps, and
- * stops when it is told to, even if another rank died in the middle of a reduction. It then leaves an
- * operation behind, calls no operation any more (`broken`) and ends in MPI_Abort; what is ours of
- * that operation stays valid until then. Long vectors travel in pieces: MPI counts items in an
+ * stops when it is told to, even if another rank died in the middle of a reduction. It then leaves
+ * an operation behind, calls no operation any more (`broken`) and ends in MPI_Abort; what is ours
+ * of that operation stays valid until then. Long vectors travel in pieces: MPI counts items in an
  * int. */
 #include "simulate/mpi/ranks_mpi.h"
 
