@@ -28,7 +28,7 @@ import time
 
 NOISES = ["none", "independent", "correlated", "every-round"]
 STARTS = ["random", "public", "public-body"]
-COMMON = ["data.public=true", "data.partition=contiguous", "vocab.order=appearance", "model.body=lstm",
+COMMON = ["data.public=true", "vocab.order=appearance", "model.body=lstm",
           "rounds.threshold=2", "rounds.count=50", "server.step=momentum",
           "server.momentum=0.9", "models.keep=1", "eval.every=10"]
 ROUNDS = 50
@@ -39,7 +39,8 @@ GENERATED = {
     "clients": [100, 300, 1000, 3000, 10000], "most": 1000,
     "model": ["model.embed=32", "model.hidden=64", "model.layers=1", "model.block=8",
               "model.batch=4", "model.steps=20"],
-    "set": ["training.lr=5"], "clip": {"random": 2, "public": 0.5, "public-body": 0.5},
+    "set": ["data.partition=contiguous", "training.lr=5"],
+    "clip": {"random": 2, "public": 0.5, "public-body": 0.5},
     "train": ["training.lr=5", "training.epochs=3"],
 }
 # A text of one's own: its first half is public, and the clients share the other half.
@@ -47,7 +48,8 @@ TEXT = {
     "clients": [100, 1000, 10000], "most": 10000,
     "model": ["model.embed=200", "model.hidden=200", "model.layers=2", "model.block=32",
               "model.batch=20", "model.steps=35"],
-    "set": ["training.lr=20", "training.dropout=0.2", "training.gradient_clip=0.25"],
+    "set": ["data.partition=round-robin", "training.lr=20", "training.dropout=0.2",
+            "training.gradient_clip=0.25"],
     "clip": {"random": 10, "public": 1, "public-body": 1},
     "train": ["training.lr=20", "training.dropout=0.2", "training.epochs=4"],
 }
@@ -87,9 +89,10 @@ def sets(values):
     return [word for v in values for word in ("--set", v)]
 
 
-def copy_lines(source, target, first, last):
+def copy_lines(source, target, first, last, blank=True):
     with open(source) as f, open(target, "w") as out:
-        out.writelines(line for i, line in enumerate(f) if first <= i < last)
+        out.writelines(line for i, line in enumerate(f) if first <= i < last
+                       and (blank or line.strip()))
 
 
 def texts(o):
@@ -114,7 +117,8 @@ def texts(o):
                 break
     for name, first, last in (("public", 0, public), ("rest", public, len(words))):
         os.makedirs(os.path.join(base, name), exist_ok=True)
-        copy_lines(train, os.path.join(base, name, "train.txt"), first, last)
+        # the clients' half has no blank lines: 10,000 clients get at least two words each
+        copy_lines(train, os.path.join(base, name, "train.txt"), first, last, name == "public")
         for part in ("valid.txt", "test.txt"):
             copy_lines(os.path.join(source, part), os.path.join(base, name, part), 0, 1 << 60)
     vocab = os.path.join(base, "vocab.txt")
