@@ -73,8 +73,8 @@ spent=$(value aggregator 'sefl_epsilon_spent{against="server"}')
 [ "$(value csp 'sefl_epsilon_spent{against="server"}')" = "$spent" ] || fail "epsilon differs: $spent"
 clip=$(value aggregator sefl_clip) # found by AS: in the page, in metrics.jsonl and in the log
 [ -n "$clip" ] || fail "AS shows no clip"
-tail -n 1 "$fed/aggregator/state/metrics.jsonl" | grep -q "\"clip\":$clip[,}]" || fail "metrics.jsonl has no clip $clip"
-grep '"release checked"' "$dir/log/aggregator" | tail -n 1 | grep -q "\"clip\":$clip[,}]" || fail "AS's log has no clip $clip"
+tail -n 1 "$fed/aggregator/state/metrics.jsonl" | grep -q "\"clip\":${clip}[,}]" || fail "metrics.jsonl has no clip $clip"
+grep '"release checked"' "$dir/log/aggregator" | tail -n 1 | grep -q "\"clip\":${clip}[,}]" || fail "AS's log has no clip $clip"
 tail -n 1 "$fed/aggregator/state/metrics.jsonl" | grep -qF "\"epsilon_server\":$spent," || fail "metrics.jsonl has no epsilon $spent"
 # the counters of /metrics are those of counters.json
 taken=$(value aggregator 'sefl_connections_total')
