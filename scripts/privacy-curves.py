@@ -290,12 +290,12 @@ def chart(title, lines):
 
 
 def median(rows, noise, start, epsilon):
-    """Returns [(clients, median perplexity, number of seeds)]; a run that diverged is infinite."""
+    """Returns [(clients, median perplexity)]; a run that diverged is infinite."""
     found = {}
     for r in rows:
         if (r["noise"], r["start"], r["epsilon"]) == (noise, start, epsilon):
             found.setdefault(int(r["clients"]), []).append(float(r["last_test"] or "inf"))
-    return [(n, statistics.median_high(v), len(v)) for n, v in sorted(found.items())]
+    return [(n, statistics.median_high(v)) for n, v in sorted(found.items())]
 
 
 def draw(o, rows):
@@ -303,9 +303,8 @@ def draw(o, rows):
         for start in STARTS:
             lines = {}
             for noise in NOISES:
-                line = [(n, p) for n, p, _ in median(rows, noise, start,
-                                                     "inf" if noise == "none" else epsilon)
-                        if p < WORST]
+                at = "inf" if noise == "none" else epsilon
+                line = [(n, p) for n, p in median(rows, noise, start, at) if p < WORST]
                 if line:
                     lines[noise] = line
             if lines:
@@ -329,7 +328,7 @@ def table(o, rows):
 
 
 def table_row(numbers, line, *names):
-    found = {n: "%.1f" % p if p < WORST else "lost" for n, p, _ in line}
+    found = {n: "%.1f" % p if p < WORST else "lost" for n, p in line}
     return "| " + " | ".join(list(names) + [found.get(n, "-") for n in numbers]) + " |"
 
 
