@@ -52,21 +52,21 @@ static sefl_status check_attempt(const as_reveal *o)
     return st;
 }
 
-/* A record that is not stored is left out: after a crash AS could not finish the reveal. */
 static sefl_status get_history(void *ctx, uint64_t round, sefl_buf *out)
 {
-    const as_reveal *o = ctx;
-    const history_fresh *f = o->fresh;
-    if (f && f->round == round && f->stored)
-        return wr_raw(out, f->record.p, f->record.n);
-    return o->store->get(o->store->ctx, AS_HISTORY, round, out);
+    const as_store *s = ctx;
+    return s->get(s->ctx, AS_HISTORY, round, out);
 }
 
-/* Loads what this server kept in the rounds before. */
+/* Loads what this server kept in the rounds before. A record that is not stored is left out: after
+ * a crash AS could not finish the reveal. */
 static sefl_status load_history(as_link *l)
 {
     as_revealing *v = &l->revealing;
-    return history_load(&v->past, l->c.task, v->o->round, get_history, (void *)(uintptr_t)v->o);
+    const as_reveal *o = v->o;
+    return history_load(&v->past, l->c.task, o->round,
+                        o->fresh && o->fresh->stored ? o->fresh : NULL, get_history,
+                        (void *)(uintptr_t)o->store);
 }
 
 /* Takes shares if the attempt needs them, and writes REVEAL to l->out. */

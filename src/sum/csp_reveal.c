@@ -252,8 +252,6 @@ static sefl_status take_slice(csp *c)
     return SEFL_OK;
 }
 
-/* A record in memory serves although it may not be stored: after a crash CSP replies anew, or
- * repeats a stored output. */
 static sefl_status get_history(void *ctx, uint64_t round, sefl_buf *out)
 {
     const csp *c = ctx;
@@ -262,17 +260,16 @@ static sefl_status get_history(void *ctx, uint64_t round, sefl_buf *out)
     SEFL_PASS(csp_store_get(s, round, &then));
     SEFL_NEED(then.state == CSP_REVEALED, SEFL_ENOTFOUND, "round %" PRIu64 " was never revealed",
               round);
-    if (c->fresh.round == round)
-        return wr_raw(out, c->fresh.record.p, c->fresh.record.n);
     return s->get(s->ctx, CSP_HISTORY, round, out);
 }
 
 /* Loads what CSP kept in the rounds that the statement lists. Rounds that CSP does not have, or has
- * under another id, are left out: GO says which remain. */
+ * under another id, are left out: GO says which remain. A record in memory serves although it may
+ * not be stored: after a crash CSP replies anew, or repeats a stored output. */
 static sefl_status load_history(csp *c)
 {
     csp_revealing *o = c->revealing;
-    SEFL_PASS(csp_own(c, history_load(&o->past, c->c.task, o->s.round, get_history, c)));
+    SEFL_PASS(csp_own(c, history_load(&o->past, c->c.task, o->s.round, &c->fresh, get_history, c)));
     uint8_t both = o->s.lags & o->past.lags;
     for (unsigned j = 0; j < NOISE_LAGS; j++)
         if (both >> j & 1 && memcmp(history_id(&o->past, j), o->s.past[j], NOISE_ID) != 0)

@@ -9,14 +9,25 @@ static size_t record_bytes(const task *t)
     return NOISE_ID + t->values * NOISE_KEPT;
 }
 
-sefl_status history_load(history *h, const task *t, uint64_t round, history_get *get, void *ctx)
+static void borrow(history *h, unsigned j, history_fresh *f)
 {
-    history_only(h, 0); /* of an earlier call */
+    h->past[j] = f->record, f->record = (sefl_buf){ 0 };
+    h->fresh = f, h->lent = j, h->lent_round = f->round;
+}
+
+sefl_status history_load(history *h, const task *t, uint64_t round, history_fresh *fresh,
+                         history_get *get, void *ctx)
+{
+    history_clear(h); /* of an earlier call */
     for (unsigned j = 0; j < t->filter.b; j++) {
         sefl_buf *b = &h->past[j];
+        sefl_status st = SEFL_OK;
         if (t->filter.gamma[j] == 0 || round <= j + 1)
             continue;
-        sefl_status st = get(ctx, round - 1 - j, b);
+        if (fresh && fresh->round == round - 1 - j && fresh->record.n > 0)
+            borrow(h, j, fresh);
+        else
+            st = get(ctx, round - 1 - j, b);
         if (st == SEFL_ENOMEM || st == SEFL_EIO || st == SEFL_ETIMEOUT)
             return st; /* the record may be there */
         if (st == SEFL_OK && b->n == record_bytes(t))
@@ -43,12 +54,15 @@ void history_only(history *h, uint8_t lags)
 sefl_status history_begin(history *h, const task *t, const uint8_t id[NOISE_ID])
 {
     uint8_t *bytes;
-    if (t->filter.b == 0)
+    const unsigned b = t->filter.b;
+    if (b == 0)
         return SEFL_OK;
     buf_clear(&h->keep);
-    SEFL_PASS(buf_extend(&h->keep, &bytes, record_bytes(t)));
-    memset(bytes, 0, record_bytes(t));
-    memcpy(bytes, id, NOISE_ID);
+    if (h->lags >> (b - 1) & 1)
+        h->keep = h->past[b - 1], h->past[b - 1] = (sefl_buf){ 0 };
+    else
+        SEFL_PASS(buf_extend(&h->keep, &bytes, record_bytes(t)));
+    memcpy(h->keep.p, id, NOISE_ID);
     return SEFL_OK;
 }
 
@@ -56,16 +70,23 @@ noise_memory history_memory(const history *h)
 {
     noise_memory m = { .keep = h->keep.n > 0 ? h->keep.p + NOISE_ID : NULL };
     for (unsigned j = 0; j < NOISE_LAGS; j++)
-        m.past[j] = h->lags >> j & 1 ? h->past[j].p + NOISE_ID : NULL;
+        if (h->lags >> j & 1)
+            m.past[j] = h->past[j].n > 0 ? h->past[j].p + NOISE_ID : m.keep;
     return m;
 }
 
 void history_clear(history *h)
 {
+    history_fresh *f = h->fresh;
+    sefl_buf *lent = &h->past[h->lent];
+    if (f && f->round == h->lent_round && lent->n > 0)
+        f->record = *lent, *lent = (sefl_buf){ 0 };
+    else if (f && f->round == h->lent_round)
+        history_drop(f); /* written over */
     for (unsigned j = 0; j < NOISE_LAGS; j++)
         buf_clear(&h->past[j]);
     buf_clear(&h->keep);
-    h->lags = 0;
+    *h = (history){ 0 };
 }
 
 void history_take(history_fresh *f, history *h, uint64_t round, uint64_t attempt)

@@ -9,17 +9,20 @@
  * that it has too, under the same id. A record that is missing, damaged or of another reveal is
  * left out, never replaced: leaving out is safe (docs/PRIVACY.md, section 11).
  *
- *     SEFL_TRY(history_load(&h, t, round, get, ctx));     // what is there
- *     history_only(&h, lags);                             // what both have
+ *     SEFL_TRY(history_load(&h, t, round, &fresh, get, ctx));   // what is there
+ *     history_only(&h, lags);                                   // what both have
  *     SEFL_TRY(history_begin(&h, t, id));
- *     ... = history_memory(&h) ...                        // fills h.keep, the new record
+ *     ... = history_memory(&h) ...                              // fills h.keep, the new record
+ *     history_take(&fresh, &h, round, attempt);                 // the reveal is done
  *     history_clear(&h);
  *
  * Losing a record is safe, so neither server stores it between the close of a round and its
  * release: the new record is `fresh` in memory, CSP stores it after its reply has left, and AS
  * while it waits for the uploads of the next round. A process that dies before leaves the round
  * out. AS lists a record only after it is stored: if AS dies after CSP's reply, it needs the
- * record again. A record outlives the wipe of its round's other secrets. A server wipes it when
+ * record again. The next round borrows `fresh`, and gives it back if it ends before history_begin.
+ * From there on the new record is written over the oldest one: b = 1 needs 8 bytes per value. If
+ * the reveal then fails, the next attempt reads the store. A record outlives the wipe of its round's other secrets. A server wipes it when
  * round r + b is over, at once if the round is skipped or blocked, and at the end of the task.
  * Secret: the records.   Threads: one owner. */
 #ifndef SUM_HISTORY_H
@@ -29,10 +32,22 @@
 #include "mpc/noise/online.h"
 #include "protocol/task.h"
 
+/* The record of the latest round, in memory. The next round takes it from here, not from the
+ * store. */
+typedef struct history_fresh {
+    uint64_t round; /* 0: none */
+    uint64_t attempt;
+    bool stored;
+    sefl_buf record; /* empty while a round has it */
+} history_fresh;
+
 typedef struct history {
     uint8_t lags;              /* bit j: past[j] is the record of round r - 1 - j */
-    sefl_buf past[NOISE_LAGS]; /* records */
+    sefl_buf past[NOISE_LAGS]; /* records; the oldest is empty if keep has its place */
     sefl_buf keep;             /* the record of this round */
+    history_fresh *fresh;      /* NULL, or where past[lent] is from */
+    unsigned lent;
+    uint64_t lent_round;
 } history;
 
 /* Appends the record of a round to out; SEFL_ENOTFOUND if there is none, SEFL_ECRYPTO if it is
@@ -40,11 +55,11 @@ typedef struct history {
 typedef sefl_status history_get(void *ctx, uint64_t round, sefl_buf *out);
 
 /* Loads the records that the task's filter uses in this round and that are there, in place of those
- * in h. Does nothing if the task has no filter. Fails without memory, and if the store cannot be
+ * in h: from `fresh` (may be NULL) or with `get`. Does nothing if the task has no filter. Fails without memory, and if the store cannot be
  * read now: a lost connection to a database must cost neither noise that should be taken back nor,
  * after CSP's reply, the round. */
-sefl_status history_load(history *h, const task *t, uint64_t round, history_get *get,
-                         void *ctx) SEFL_MUST_CHECK;
+sefl_status history_load(history *h, const task *t, uint64_t round, history_fresh *fresh,
+                         history_get *get, void *ctx) SEFL_MUST_CHECK;
 /* Returns the id in the record of lag j + 1, which is there. */
 const uint8_t *history_id(const history *h, unsigned j);
 /* Forgets the records that are not in lags. */
@@ -53,16 +68,8 @@ void history_only(history *h, uint8_t lags);
 sefl_status history_begin(history *h, const task *t, const uint8_t id[NOISE_ID]) SEFL_MUST_CHECK;
 /* Returns the memory for a reply (mode.h), which is valid until h changes. */
 noise_memory history_memory(const history *h);
-/* Wipes everything. */
+/* Gives the record of `fresh` back if it is unchanged, and wipes everything else. */
 void history_clear(history *h);
-
-/* The record of the latest round, in memory. The next round reads it here, not in the store. */
-typedef struct history_fresh {
-    uint64_t round; /* 0: none */
-    uint64_t attempt;
-    bool stored;
-    sefl_buf record;
-} history_fresh;
 
 /* Moves h->keep to f, in place of an older record; does nothing if h has none. */
 void history_take(history_fresh *f, history *h, uint64_t round, uint64_t attempt);

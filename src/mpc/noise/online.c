@@ -8,14 +8,9 @@
 
 enum { GROUP = JUMP_GROUP, SEED_AT = NOISE_REPLY_HEAD - PRG_SEED };
 
-/* Unpacks n numbers of `bytes` bytes each. A ring of 16 bits has two bytes. */
-static void unpack(uint64_t *out, const uint8_t *p, size_t n, unsigned bytes)
+/* These two are compiled once per width that matters, so that they run on vectors. */
+static inline void unpack_as(uint64_t *out, const uint8_t *p, size_t n, unsigned bytes)
 {
-    if (bytes == 2) {
-        for (size_t i = 0; i < n; i++)
-            out[i] = (uint64_t)p[2 * i] | (uint64_t)p[2 * i + 1] << 8;
-        return;
-    }
     for (size_t i = 0; i < n; i++) {
         uint8_t value[8] = { 0 };
         memcpy(value, p + i * bytes, bytes);
@@ -23,18 +18,32 @@ static void unpack(uint64_t *out, const uint8_t *p, size_t n, unsigned bytes)
     }
 }
 
-static void repack(uint8_t *p, const uint64_t *in, size_t n, unsigned bytes)
+static inline void repack_as(uint8_t *p, const uint64_t *in, size_t n, unsigned bytes)
 {
-    if (bytes == 2) {
-        for (size_t i = 0; i < n; i++)
-            p[2 * i] = (uint8_t)in[i], p[2 * i + 1] = (uint8_t)(in[i] >> 8);
-        return;
-    }
     for (size_t i = 0; i < n; i++) {
         uint8_t value[8];
         store_u64(value, in[i]);
         memcpy(p + i * bytes, value, bytes);
     }
+}
+
+/* Unpacks n numbers of `bytes` bytes each. A ring of 16 bits has two bytes, four with a filter. */
+static void unpack(uint64_t *out, const uint8_t *p, size_t n, unsigned bytes)
+{
+    if (bytes == 2)
+        unpack_as(out, p, n, 2);
+    else if (bytes == 4)
+        unpack_as(out, p, n, 4);
+    else
+        unpack_as(out, p, n, bytes);
+}
+
+static void repack(uint8_t *p, const uint64_t *in, size_t n, unsigned bytes)
+{
+    if (bytes == 2)
+        repack_as(p, in, n, 2);
+    else
+        repack_as(p, in, n, bytes);
 }
 
 static sefl_status from_taken(void *ctx, int64_t *e, size_t first, size_t n)
