@@ -84,8 +84,7 @@ typedef struct online_job {
     int64_t *w;
     size_t bytes;
     noise_taken taken;
-    noise_memory memory; /* correlated noise: one earlier round */
-    uint8_t *kept[2];
+    uint8_t *memory; /* correlated noise */
 } online_job;
 
 static sefl_status digits(void *ctx, uint64_t *digit, size_t first, size_t n)
@@ -101,7 +100,7 @@ static sefl_status reply_make(void *ctx)
     noise_digits d = { digits, j };
     noise_source add = noise_taken_of(&j->taken);
     sefl_rng rng = rng_system();
-    return noise_reply_make(j->reply, &j->p, &d, &add, &j->memory, NULL, &rng);
+    return noise_reply_make(j->reply, &j->p, &d, &add, j->memory, NULL, &rng);
 }
 
 static sefl_status reply_finish(void *ctx)
@@ -110,7 +109,7 @@ static sefl_status reply_finish(void *ctx)
     online_job *j = ctx;
     noise_digits d = { digits, j };
     noise_source add = noise_taken_of(&j->taken);
-    return noise_reply_finish(j->w, &j->p, span_of(j->reply, j->bytes), &d, &add, &j->memory, NULL,
+    return noise_reply_finish(j->w, &j->p, span_of(j->reply, j->bytes), &d, &add, j->memory, NULL,
                               coins);
 }
 
@@ -127,9 +126,7 @@ static sefl_status online_filtered(bench *b, online_job *j)
 {
     const double n = (double)j->p.count;
     bench_timing make, finish;
-    for (int i = 0; i < 2; i++)
-        SEFL_PASS(sefl_new(&j->kept[i], j->p.count, NOISE_KEPT));
-    j->memory = (noise_memory){ .past = { j->kept[0] }, .keep = j->kept[1] };
+    SEFL_PASS(sefl_new(&j->memory, j->p.count, NOISE_KEPT));
     j->p.gamma[0] = 3700, j->p.lags = 1;
     j->taken.bytes = noise_share_bytes(&j->p);
     SEFL_PASS(noise_reply_bytes(&j->bytes, &j->p));
@@ -182,8 +179,7 @@ static sefl_status online(bench *b)
                                   .rate = true });
     SEFL_TRY(online_filtered(b, &j));
 done:
-    sefl_free(j.kept[0]);
-    sefl_free(j.kept[1]);
+    sefl_free(j.memory);
     sefl_free(j.digit);
     sefl_free(j.x);
     sefl_free(j.w);

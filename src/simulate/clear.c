@@ -68,7 +68,7 @@ static sefl_status release(int64_t *out, const clear_facts *c, const int64_t *su
     const size_t each = mode->shares ? noise_share_bytes(&p) : 0;
     uint8_t *plain = NULL, *reply = NULL, *x[2] = { NULL, NULL };
     uint8_t mask[AHE_SEED_BYTES], coins[NOISE_COINS], lags;
-    noise_memory as, csp;
+    uint8_t *as, *csp;
     seeded gen;
     if (!mode->noisy) {
         memcpy(out, sum, t->values * sizeof *out);
@@ -97,7 +97,7 @@ static sefl_status release(int64_t *out, const clear_facts *c, const int64_t *su
                                           .slice = slice,
                                           .shares = x[1],
                                           .lags = lags,
-                                          .memory = &csp,
+                                          .memory = csp,
                                           .rng = seeded_rng(&gen),
                                           .pool = c->pool }));
     }
@@ -109,7 +109,7 @@ static sefl_status release(int64_t *out, const clear_facts *c, const int64_t *su
                                       .slice = slice,
                                       .shares = span_of(x[0], x[0] ? t->values * each : 0),
                                       .lags = lags,
-                                      .memory = &as,
+                                      .memory = as,
                                       .pool = c->pool }));
 done:
     sefl_free(plain);
@@ -163,10 +163,9 @@ sefl_status clear_without_joint(int64_t *out, const clear_facts *c, const int64_
 sefl_status clear_central(int64_t *out, const clear_facts *c, const int64_t *sum)
 {
     central job = { .out = out, .sum = sum, .values = c->task->values };
-    noise_memory memory;
-    uint8_t lags;
+    uint8_t lags, *memory;
     past_use(c->past, PAST_AS, c->round, &lags, &memory);
-    SEFL_PASS(own_filter_init(&job.filter, &job.law, c->task, lags, &memory));
+    SEFL_PASS(own_filter_init(&job.filter, &job.law, c->task, memory));
     named_coins_replay(&job.coins, "AS", c->seed, "cdp", c->round, 1);
     return pool_run(c->pool, (job.values + ENGINE_NOISE_PIECE - 1) / ENGINE_NOISE_PIECE, PIECES,
                     central_pieces, &job, NULL);

@@ -46,20 +46,22 @@ static bool has(const past *p, uint64_t round)
     return round > 0 && p->round[at(p, round)] == round;
 }
 
-void past_use(past *p, past_side side, uint64_t round, uint8_t *lags, noise_memory *out)
+void past_use(past *p, past_side side, uint64_t round, uint8_t *lags, uint8_t **memory)
 {
     *lags = 0;
-    *out = (noise_memory){ 0 };
+    const uint8_t *kept[NOISE_LAGS] = { 0 };
+    *memory = NULL;
     if (!p)
         return;
     for (unsigned j = 0; j < p->filter.b; j++) {
         if (p->filter.gamma[j] == 0 || round <= j + 1 || !has(p, round - 1 - j))
             continue;
-        out->past[j] = p->kept[at(p, round - 1 - j)] + side * p->bytes;
+        kept[j] = p->kept[at(p, round - 1 - j)] + side * p->bytes;
         *lags |= (uint8_t)(1u << j);
     }
     p->round[at(p, round)] = round;
-    out->keep = p->kept[at(p, round)] + side * p->bytes;
+    *memory = p->kept[at(p, round)] + side * p->bytes;
+    noise_filter_back(*memory, p->filter.gamma, *lags, kept, p->bytes / NOISE_KEPT);
 }
 
 void past_drop(past *p, uint64_t round)

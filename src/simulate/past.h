@@ -21,10 +21,10 @@ typedef struct past past;
 sefl_status past_new(past **out, const task *t) SEFL_MUST_CHECK;
 void past_free(past *p);
 
-/* Sets lags and the memory of a server: what it kept in the rounds before `round` that the filter
- * uses, and a place for what it keeps in this round, which replaces the oldest. p NULL: all
- * zero. */
-void past_use(past *p, past_side side, uint64_t round, uint8_t *lags, noise_memory *out);
+/* Sets lags to the rounds before `round` that are there and that the filter uses, and memory to H
+ * (mpc/noise/filter.h), the place for what the server keeps in this round. It replaces the oldest.
+ * p NULL: 0 and NULL. */
+void past_use(past *p, past_side side, uint64_t round, uint8_t *lags, uint8_t **memory);
 void past_drop(past *p, uint64_t round);
 
 /* Write and read what both servers kept in a round, to resume a run. Writing a round that is not

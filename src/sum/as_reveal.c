@@ -191,7 +191,7 @@ sefl_status as_next_sum(as_link *l, const link_msg **out)
     v->since = t;
     if (v->unit == p->units) {
         l->phase = AS_WAIT;
-        return SEFL_OK;
+        return history_begin(&v->past, l->c.task, v->id); /* while CSP makes its reply */
     }
     if (n > p->units - v->unit)
         n = p->units - v->unit;
@@ -228,7 +228,6 @@ static sefl_status finish(as_link *l, sefl_span output, const uint8_t digest[SHA
     as_revealing *v = &l->revealing;
     const as_mask *m = &v->m;
     SEFL_PASS(history_begin(&v->past, l->c.task, v->id));
-    const noise_memory memory = history_memory(&v->past);
     mode_as in = { .round = v->o->round,
                    .attempt = m->attempt,
                    .seed = m->seed,
@@ -236,7 +235,7 @@ static sefl_status finish(as_link *l, sefl_span output, const uint8_t digest[SHA
                    .pool = l->c.pool,
                    .slice = m->slice,
                    .lags = m->lags,
-                   .memory = &memory,
+                   .memory = history_memory(&v->past),
                    .shares = buf_span(&m->x) };
     uint64_t began = as_now(l);
     sefl_status st = as_store_replied(v->o->store, v->o->round, m->attempt, digest);

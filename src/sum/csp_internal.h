@@ -94,8 +94,9 @@ uint64_t csp_now(const csp *c);
 sefl_status csp_on_reveal(csp *c, rd *r) SEFL_MUST_CHECK;
 sefl_status csp_on_sum(csp *c, rd *r) SEFL_MUST_CHECK;
 void csp_revealing_drop(csp *c);
-/* Correlated noise: stores the record of the latest reveal, unless it is stored, after its output
- * has left. After a failure the record stays in memory. */
+/* Correlated noise, after the replies to a message have left, while AS works: computes what the
+ * round takes back, and stores the record of the latest reveal, unless it is stored. After a
+ * failure the record stays in memory. */
 void csp_keep_history(csp *c);
 /* Correlated noise: destroys what no later round takes back. Ignores a failure: the next round
  * tries again. */

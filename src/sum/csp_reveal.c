@@ -153,22 +153,28 @@ static sefl_status keep_and_reply(csp *c, sefl_buf *output)
     return reply_counted(c, round, o->s.set, id);
 }
 
+static sefl_status begin_history(csp *c)
+{
+    csp_revealing *o = c->revealing;
+    uint8_t id[NOISE_ID];
+    link_plain_id(id, o->s.attempt, o->s.set);
+    return history_begin(&o->past, c->c.task, id);
+}
+
 /* Computes the reply; CSP draws its coins only now that the masked sum is complete. */
 static sefl_status make_reply(csp *c, sefl_buf *out)
 {
     csp_revealing *o = c->revealing;
-    uint8_t *reply, slice[SHA256_BYTES], id[NOISE_ID];
+    uint8_t *reply, slice[SHA256_BYTES];
     size_t bytes;
-    link_plain_id(id, o->s.attempt, o->s.set);
-    SEFL_PASS(history_begin(&o->past, c->c.task, id));
-    const noise_memory memory = history_memory(&o->past);
+    SEFL_PASS(begin_history(c));
     mode_csp in = { .round = o->s.round,
                     .attempt = o->s.attempt,
                     .plain = o->plain.p,
                     .slice = slice,
                     .shares = o->x,
                     .lags = o->past.lags,
-                    .memory = &memory,
+                    .memory = history_memory(&o->past),
                     .pool = c->c.pool };
     uint64_t began = csp_now(c);
     shares_slice_hash(slice, &o->s.slice);
@@ -285,6 +291,9 @@ void csp_keep_history(csp *c)
 {
     history_fresh *f = &c->fresh;
     const csp_store *s = c->c.store;
+    if (c->revealing && c->phase == CSP_SUM && begin_history(c) != SEFL_OK)
+        log_warn(c->c.log, "what the round takes back is not computed yet",
+                 lf_str("why", sefl_last_error())); /* make_reply tries again */
     if (f->round == 0 || f->stored)
         return;
     f->stored = true; /* one try */

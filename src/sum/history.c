@@ -54,25 +54,24 @@ void history_only(history *h, uint8_t lags)
 sefl_status history_begin(history *h, const task *t, const uint8_t id[NOISE_ID])
 {
     uint8_t *bytes;
+    const uint8_t *past[NOISE_LAGS] = { 0 };
     const unsigned b = t->filter.b;
-    if (b == 0)
+    if (b == 0 || h->keep.n > 0)
         return SEFL_OK;
-    buf_clear(&h->keep);
-    if (h->lags >> (b - 1) & 1)
+    for (unsigned j = 0; j < b; j++)
+        past[j] = h->lags >> j & 1 ? h->past[j].p + NOISE_ID : NULL;
+    if (past[b - 1])
         h->keep = h->past[b - 1], h->past[b - 1] = (sefl_buf){ 0 };
     else
         SEFL_PASS(buf_extend(&h->keep, &bytes, record_bytes(t)));
     memcpy(h->keep.p, id, NOISE_ID);
+    noise_filter_back(h->keep.p + NOISE_ID, t->filter.gamma, h->lags, past, t->values);
     return SEFL_OK;
 }
 
-noise_memory history_memory(const history *h)
+uint8_t *history_memory(const history *h)
 {
-    noise_memory m = { .keep = h->keep.n > 0 ? h->keep.p + NOISE_ID : NULL };
-    for (unsigned j = 0; j < NOISE_LAGS; j++)
-        if (h->lags >> j & 1)
-            m.past[j] = h->past[j].n > 0 ? h->past[j].p + NOISE_ID : m.keep;
-    return m;
+    return h->keep.n > 0 ? h->keep.p + NOISE_ID : NULL;
 }
 
 void history_clear(history *h)

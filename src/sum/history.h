@@ -11,8 +11,8 @@
  *
  *     SEFL_TRY(history_load(&h, t, round, &fresh, get, ctx));   // what is there
  *     history_only(&h, lags);                                   // what both have
- *     SEFL_TRY(history_begin(&h, t, id));
- *     ... = history_memory(&h) ...                              // fills h.keep, the new record
+ *     SEFL_TRY(history_begin(&h, t, id));                       // what to take back
+ *     ... = history_memory(&h) ...                              // becomes the new record
  *     history_take(&fresh, &h, round, attempt);                 // the reveal is done
  *     history_clear(&h);
  *
@@ -43,7 +43,7 @@ typedef struct history_fresh {
 
 typedef struct history {
     uint8_t lags;              /* bit j: past[j] is the record of round r - 1 - j */
-    sefl_buf past[NOISE_LAGS]; /* records; the oldest is empty if keep has its place */
+    sefl_buf past[NOISE_LAGS]; /* records, until history_begin */
     sefl_buf keep;             /* the record of this round */
     history_fresh *fresh;      /* NULL, or where past[lent] is from */
     unsigned lent;
@@ -64,10 +64,11 @@ sefl_status history_load(history *h, const task *t, uint64_t round, history_fres
 const uint8_t *history_id(const history *h, unsigned j);
 /* Forgets the records that are not in lags. */
 void history_only(history *h, uint8_t lags);
-/* Makes room for the record of this round; does nothing if the task has no filter. */
+/* Computes what this round takes back, in place of the records. Does nothing if the task has no
+ * filter, and the second time. */
 sefl_status history_begin(history *h, const task *t, const uint8_t id[NOISE_ID]) SEFL_MUST_CHECK;
-/* Returns the memory for a reply (mode.h), which is valid until h changes. */
-noise_memory history_memory(const history *h);
+/* Returns the memory for a reply (mode.h), which is valid until h changes; NULL without a filter. */
+uint8_t *history_memory(const history *h);
 /* Gives the record of `fresh` back if it is unchanged, and wipes everything else. */
 void history_clear(history *h);
 

@@ -1,39 +1,54 @@
 #include "mpc/noise/filter.h"
 
+#include "base/ct.h"
 #include "base/span.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <string.h>
 
-void noise_filter_back(uint64_t *h, const uint16_t gamma[NOISE_LAGS], unsigned lags,
-                       const noise_memory *m, size_t at, size_t n)
+void noise_filter_back(uint8_t *memory, const uint16_t gamma[NOISE_LAGS], unsigned lags,
+                       const uint8_t *const past[NOISE_LAGS], size_t n)
 {
-    memset(h, 0, n * sizeof *h);
-    for (unsigned j = 0; j < NOISE_LAGS; j++) {
-        if (!(lags >> j & 1) || gamma[j] == 0)
-            continue;
-        assert(m->past[j]);
-        const uint8_t *s = m->past[j] + at * NOISE_KEPT;
-        for (size_t i = 0; i < n; i++)
-            h[i] -= gamma[j] * load_u64(s + i * NOISE_KEPT);
+    enum { SOME = 512 };
+    uint64_t q[SOME];
+    for (size_t at = 0; at < n; at += SOME) {
+        const size_t m = n - at < SOME ? n - at : SOME;
+        memset(q, 0, sizeof q);
+        for (unsigned j = 0; j < NOISE_LAGS; j++) {
+            if (!(lags >> j & 1) || gamma[j] == 0)
+                continue;
+            assert(past[j]);
+            const uint8_t *s = past[j] + at * NOISE_KEPT;
+            for (size_t i = 0; i < m; i++)
+                q[i] -= gamma[j] * load_u64(s + i * NOISE_KEPT);
+        }
+        for (size_t i = 0; i < m; i++)
+            store_u64(memory + (at + i) * NOISE_KEPT,
+                      (q[i] + (1u << (NOISE_GAMMA_BITS - 1))) >> NOISE_GAMMA_BITS);
     }
-    for (size_t i = 0; i < n; i++)
-        h[i] = (h[i] + (1u << (NOISE_GAMMA_BITS - 1))) >> NOISE_GAMMA_BITS;
+    sefl_wipe(q, sizeof q);
 }
 
-void noise_filter_place(uint64_t *digit, const uint64_t *h, size_t n, unsigned up, int sign)
+void noise_filter_place(const noise_filter *f, uint64_t *digit, uint8_t *memory, const int64_t *x,
+                        size_t n)
 {
     const uint64_t ring = ((uint64_t)1 << NOISE_PLACE_BITS) - 1;
-    const uint64_t s = (uint64_t)(int64_t)sign;
-    for (size_t i = 0; i < n; i++)
-        digit[i] = ((digit[i] << up) + s * h[i]) & ring;
+    const bool csp = f->sign > 0;
+    const uint64_t mean = csp ? 0 : (uint64_t)f->mean2 << (f->F - 1);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t h = load_u64(memory + i * NOISE_KEPT), up = digit[i] << f->up;
+        const uint64_t y = (csp ? up + h : up - h) & ring, place = (uint64_t)x[i] << f->F;
+        digit[i] = y;
+        store_u64(memory + i * NOISE_KEPT, csp ? place - y : place + y - mean);
+    }
 }
 
-void noise_filter_keep(uint8_t *keep, const int64_t *x, const uint64_t *d, const uint64_t *y,
-                       size_t n, unsigned F, int sign, unsigned mean2)
+void noise_filter_keep(const noise_filter *f, uint8_t *memory, const uint64_t *d, size_t n)
 {
-    const uint64_t s = (uint64_t)(int64_t)sign;
-    const uint64_t mean = sign < 0 ? (uint64_t)mean2 << (F - 1) : 0;
-    for (size_t i = 0; i < n; i++)
-        store_u64(keep + i * NOISE_KEPT, ((uint64_t)x[i] << F) + s * ((d[i] << F) - y[i]) - mean);
+    const bool csp = f->sign > 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t kept = load_u64(memory + i * NOISE_KEPT), place = d[i] << f->F;
+        store_u64(memory + i * NOISE_KEPT, csp ? kept + place : kept - place);
+    }
 }

@@ -41,22 +41,26 @@ enum {
     NOISE_GAMMA_ONE = 1 << NOISE_GAMMA_BITS
 };
 
-/* A server's memory of earlier rounds: NOISE_KEPT bytes per value, little-endian. */
-typedef struct noise_memory {
-    const uint8_t *past[NOISE_LAGS]; /* past[j]: kept in round r - 1 - j; NULL unless it is used */
-    uint8_t *keep;                   /* gets the numbers of this round */
-} noise_memory;
+/* A server's memory of a round: NOISE_KEPT bytes per value, little-endian. It first holds H, which
+ * does not depend on the round's sum and is made in advance; the release overwrites it with the
+ * numbers that the server keeps. */
 
-/* Writes H for n values that begin at value `at`. Lag j is used if bit j of lags is set; then
- * m->past[j] must be there. */
-void noise_filter_back(uint64_t *h, const uint16_t gamma[NOISE_LAGS], unsigned lags,
-                       const noise_memory *m, size_t at, size_t n);
+/* Writes H for n values to memory. Lag j is used if bit j of lags is set; past[j] has the numbers
+ * kept in round r - 1 - j, and may be `memory`. */
+void noise_filter_back(uint8_t *memory, const uint16_t gamma[NOISE_LAGS], unsigned lags,
+                       const uint8_t *const past[NOISE_LAGS], size_t n);
 
-/* Computes y in place from digits with `up` = F - t - g bits fewer. sign is 1 at CSP, -1 at AS. */
-void noise_filter_place(uint64_t *digit, const uint64_t *h, size_t n, unsigned up, int sign);
+typedef struct noise_filter {
+    unsigned up; /* F - t - g: bits of y below a digit */
+    unsigned F;
+    int sign;       /* 1 at CSP, -1 at AS */
+    unsigned mean2; /* twice the mean of X */
+} noise_filter;
 
-/* Writes the n numbers that a server keeps, from its x, d and y. */
-void noise_filter_keep(uint8_t *keep, const int64_t *x, const uint64_t *d, const uint64_t *y,
-                       size_t n, unsigned F, int sign, unsigned mean2);
+/* Computes n numbers y in place from digits; memory then has what the server keeps, without d. */
+void noise_filter_place(const noise_filter *f, uint64_t *digit, uint8_t *memory, const int64_t *x,
+                        size_t n);
+/* Adds d to what the server keeps. */
+void noise_filter_keep(const noise_filter *f, uint8_t *memory, const uint64_t *d, size_t n);
 
 #endif

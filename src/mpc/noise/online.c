@@ -132,8 +132,8 @@ typedef struct half {
     const noise_params *p;
     const noise_digits *digits;
     const noise_source *add;
-    const noise_memory *memory; /* NULL: no filter */
-    unsigned cut;               /* bits that quantise drops */
+    uint8_t *memory; /* NULL: no filter */
+    unsigned cut;    /* bits that quantise drops */
     prg coins, dither;
     uint8_t *reply;     /* CSP */
     const uint8_t *got; /* AS */
@@ -148,16 +148,12 @@ static unsigned cut_bits(const noise_params *p)
     return p->shape->fraction ? p->g : p->t + p->g;
 }
 
-static sefl_status half_init(half *h, const noise_memory *memory, const uint8_t coins[NOISE_COINS],
+static sefl_status half_init(half *h, uint8_t *memory, const uint8_t coins[NOISE_COINS],
                              const uint8_t dither[PRG_SEED])
 {
     h->cut = cut_bits(h->p);
     h->memory = noise_has_filter(h->p) ? memory : NULL;
-    SEFL_NEED(!noise_has_filter(h->p) || (memory && memory->keep), SEFL_EINVAL,
-              "noise: a filter needs a memory");
-    for (unsigned j = 0; j < NOISE_LAGS; j++)
-        SEFL_NEED(!(h->p->lags >> j & 1) || memory->past[j], SEFL_EINVAL,
-                  "noise: the numbers of lag %u are missing", j + 1);
+    SEFL_NEED(!noise_has_filter(h->p) || memory, SEFL_EINVAL, "noise: a filter needs a memory");
     prg_init(&h->coins, coins, h->p->shape->coins);
     prg_init(&h->dither, dither, "dither");
     return SEFL_OK;
@@ -185,23 +181,20 @@ static void quantise(const half *h, uint64_t *digit, const int64_t *e, size_t at
 {
     const noise_params *p = h->p;
     const noise_shape *shape = p->shape;
-    const int sign = h->w ? -1 : 1;
-    uint64_t y[GROUP];
+    const noise_filter f = { .up = NOISE_PLACE_BITS - p->k - p->t - p->g,
+                             .F = h->cut,
+                             .sign = h->w ? -1 : 1,
+                             .mean2 = shape->mean2 };
     prg coins = h->coins;
     prg_at(&coins, 0, (uint64_t)at * shape->coin_bytes);
     if (shape->dither)
         add_dither(h, digit, at, n);
-    if (h->memory) {
-        noise_filter_back(y, p->gamma, p->lags, h->memory, at, n);
-        noise_filter_place(digit, y, n, NOISE_PLACE_BITS - p->k - p->t - p->g, sign);
-        memcpy(y, digit, n * sizeof *y);
-    }
-    shape->quantise(digit, n, h->cut, sign, &coins);
-    if (h->memory) {
-        noise_filter_keep(h->memory->keep + at * NOISE_KEPT, e, digit, y, n, h->cut, sign,
-                          shape->mean2);
-        sefl_wipe(y, sizeof y);
-    }
+    uint8_t *memory = h->memory ? h->memory + at * NOISE_KEPT : NULL;
+    if (memory)
+        noise_filter_place(&f, digit, memory, e, n);
+    shape->quantise(digit, n, h->cut, f.sign, &coins);
+    if (memory)
+        noise_filter_keep(&f, memory, digit, n);
     prg_clear(&coins);
 }
 
@@ -252,7 +245,7 @@ done:
 }
 
 sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_digits *masked,
-                             const noise_source *add, const noise_memory *memory, pool *threads,
+                             const noise_source *add, uint8_t *memory, pool *threads,
                              const sefl_rng *rng)
 {
     sefl_status st = SEFL_OK;
@@ -272,7 +265,7 @@ done:
     if (st != SEFL_OK && total > 0)
         sefl_wipe(reply, total);
     if (st != SEFL_OK && h.memory)
-        sefl_wipe(h.memory->keep, p->count * NOISE_KEPT);
+        sefl_wipe(h.memory, p->count * NOISE_KEPT);
     return st;
 }
 
@@ -290,9 +283,8 @@ sefl_status noise_reply_check(const noise_params *p, sefl_span reply)
 }
 
 sefl_status noise_reply_finish(int64_t *w, const noise_params *p, sefl_span reply,
-                               const noise_digits *mask, const noise_source *add,
-                               const noise_memory *memory, pool *threads,
-                               const uint8_t coins[NOISE_COINS])
+                               const noise_digits *mask, const noise_source *add, uint8_t *memory,
+                               pool *threads, const uint8_t coins[NOISE_COINS])
 {
     sefl_status st = SEFL_OK;
     size_t total;
@@ -307,6 +299,6 @@ done:
     if (st != SEFL_OK && total > 0)
         sefl_wipe(w, p->count * sizeof *w);
     if (st != SEFL_OK && h.memory)
-        sefl_wipe(h.memory->keep, p->count * NOISE_KEPT);
+        sefl_wipe(h.memory, p->count * NOISE_KEPT);
     return st;
 }

@@ -31,8 +31,8 @@
  *     AS   SEFL_TRY(noise_reply_finish(w, &p, reply, &mask, &add, NULL, pool, coins));
  *
  * With a filter (p.gamma; noise/filter.h) a round takes back part of the noise of earlier rounds.
- * Each server passes a noise_memory: the numbers that it kept in those rounds, and a place for the
- * numbers of this round. Both use the same lags, p.lags. A filter changes no size on the wire; a
+ * Each server passes its memory, in which noise_filter_back has written H for p.lags; it gets the
+ * numbers that the server keeps of this round. Both use the same lags. A filter changes no size on the wire; a
  * share has 12 bits more.
  *
  * A shape, noise_joint or noise_own (shapes.c), contains everything that differs between the modes.
@@ -139,13 +139,13 @@ unsigned noise_share_bytes(const noise_params *p);
 
 /* Computes the size of a reply. SEFL_EINVAL for params out of range or without a shape. The
  * functions below also check the params first; if they fail later, they zero reply or w, and
- * memory->keep. */
+ * memory. */
 sefl_status noise_reply_bytes(size_t *bytes, const noise_params *p) SEFL_MUST_CHECK;
 
 /* CSP: makes the reply, once per round, after the last byte of the masked sum has arrived. Draws
  * the reply's coins and the dither. memory is NULL unless the params have a filter. */
 sefl_status noise_reply_make(uint8_t *reply, const noise_params *p, const noise_digits *masked,
-                             const noise_source *add, const noise_memory *memory, pool *threads,
+                             const noise_source *add, uint8_t *memory, pool *threads,
                              const sefl_rng *rng) SEFL_MUST_CHECK;
 
 /* AS: SEFL_EPROTO if the reply is for another task, round, attempt, slice, shape, size or lags. */
@@ -153,8 +153,7 @@ sefl_status noise_reply_check(const noise_params *p, sefl_span reply) SEFL_MUST_
 
 /* AS: checks the reply and computes w from it. */
 sefl_status noise_reply_finish(int64_t *w, const noise_params *p, sefl_span reply,
-                               const noise_digits *mask, const noise_source *add,
-                               const noise_memory *memory, pool *threads,
-                               const uint8_t coins[NOISE_COINS]) SEFL_MUST_CHECK;
+                               const noise_digits *mask, const noise_source *add, uint8_t *memory,
+                               pool *threads, const uint8_t coins[NOISE_COINS]) SEFL_MUST_CHECK;
 
 #endif

@@ -5,6 +5,8 @@
 
 #include <assert.h>
 
+#define ONES 0x0101010101010101u
+
 void noise_quantise(uint64_t *digit, size_t n, unsigned cut, prg *coins)
 {
     enum { GROUP = 512 };
@@ -19,19 +21,33 @@ void noise_quantise(uint64_t *digit, size_t n, unsigned cut, prg *coins)
     sefl_wipe(u, sizeof u);
 }
 
+/* The 64 draws at p: bit k of byte b is set if draw 8 k + b is zero. */
+static inline uint64_t zeros_of(const uint8_t *p)
+{
+    uint64_t all = 0;
+    for (unsigned k = 0; k < 8; k++) {
+        uint64_t x = load_u64(p + 8 * k) & 31 * ONES;
+        all |= (~(x + 127 * ONES) & 128 * ONES) >> (7 - k);
+    }
+    return all;
+}
+
 uint32_t noise_geometric(const uint8_t draws[JUMP_DRAWS])
 {
-    const uint64_t ones = 0x0101010101010101u;
-    uint64_t count = 0, alive = ~(uint64_t)0;
-    for (size_t i = 0; i < JUMP_DRAWS; i += 8) {
-        uint64_t x = load_u64(draws + i) & 31 * ones;
-        uint64_t zero = ~(x + 127 * ones) & 128 * ones; /* bit 7 of each byte that is zero */
-        uint64_t before = (zero & (0 - zero)) - 1;      /* bits below the first; all if none */
-        uint64_t bytes = ((before >> 7 & ones) * ones) >> 56;
-        count += bytes & alive;
-        alive &= 0 - ct_is_zero_u64(zero);
+    uint64_t blocks = 0, alive = ~(uint64_t)0, first = 0, count = 0, row = ~(uint64_t)0;
+    for (size_t i = 0; i < JUMP_DRAWS; i += 64) {
+        uint64_t zeros = zeros_of(draws + i);
+        first |= zeros & alive; /* of the first block that has any */
+        alive &= 0 - ct_is_zero_u64(zeros);
+        blocks += 64 & alive;
     }
-    return (uint32_t)count;
+    for (unsigned k = 0; k < 8; k++) { /* eight draws: bytes before the first zero; 8 if none */
+        uint64_t zero = first >> k & ONES;
+        uint64_t before = ((zero & (0 - zero)) - 1) & ONES;
+        count += (before * ONES) >> 56 & row;
+        row &= 0 - ct_is_zero_u64(zero);
+    }
+    return (uint32_t)(blocks + (count & ~alive));
 }
 
 void noise_jumps(int32_t *out, size_t n, prg *coins)

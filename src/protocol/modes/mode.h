@@ -38,7 +38,6 @@
 struct task;
 struct dp_weight;
 struct noise_shape;
-struct noise_memory;
 
 /* CSP's inputs to a reply. */
 typedef struct mode_csp {
@@ -47,9 +46,9 @@ typedef struct mode_csp {
     const uint8_t *slice;  /* name of the noise shares, 32 bytes */
     const uint8_t *shares; /* NULL unless the mode uses shares */
     uint8_t lags;          /* the earlier rounds whose noise both servers use (noise_params) */
-    const struct noise_memory *memory; /* NULL unless the task has a filter */
-    sefl_rng rng;                      /* secret; fresh for this attempt */
-    pool *pool;                        /* NULL: this thread; no result depends on it */
+    uint8_t *memory;       /* mpc/noise/filter.h; NULL unless the task has a filter */
+    sefl_rng rng;          /* secret; fresh for this attempt */
+    pool *pool;            /* NULL: this thread; no result depends on it */
 } mode_csp;
 
 /* AS's inputs to finish: what it stored for the attempt to which CSP replied. */
@@ -60,7 +59,7 @@ typedef struct mode_as {
     const uint8_t *slice;
     sefl_span shares; /* empty unless the mode uses shares */
     uint8_t lags;     /* as above */
-    const struct noise_memory *memory;
+    uint8_t *memory;
     pool *pool; /* NULL: this thread; no result depends on it */
 } mode_as;
 

@@ -34,42 +34,33 @@ double own_carries(const task *t)
     return t->ahe.pack.g == 0 ? 0 : 1.72 * eta * (2 * sqrt(d2) + d2) + 0.1 * c;
 }
 
-sefl_status own_filter_init(own_filter *f, dgauss *law, const task *t, unsigned lags,
-                            const noise_memory *memory)
+sefl_status own_filter_init(own_filter *f, dgauss *law, const task *t, uint8_t *memory)
 {
     *f = (own_filter){ 0 };
     SEFL_PASS(own_law(law, t));
     if (t->filter.b == 0)
         return SEFL_OK;
-    SEFL_NEED(memory && memory->keep, SEFL_EINVAL, "a filter needs a memory");
-    *f = (own_filter){
-        .gamma = t->filter.gamma, .memory = memory, .lags = lags, .bits = t->filter_bits - t->grid.t
-    };
+    SEFL_NEED(memory, SEFL_EINVAL, "a filter needs a memory");
+    *f = (own_filter){ .memory = memory, .bits = t->filter_bits - t->grid.t };
     return dgauss_init(law, law->num << 2 * f->bits, law->den);
 }
 
 void own_filter_apply(const own_filter *f, int64_t *e, size_t first, size_t n)
 {
-    enum { SOME = 512 };
-    uint64_t h[SOME];
-    for (size_t at = 0; f->memory && at < n; at += SOME) {
-        const size_t m = n - at < SOME ? n - at : SOME;
-        noise_filter_back(h, f->gamma, f->lags, f->memory, first + at, m);
-        for (size_t i = 0; i < m; i++) {
-            store_u64(f->memory->keep + (first + at + i) * NOISE_KEPT, (uint64_t)e[at + i]);
-            /* H modulo 2^52, as a signed number */
-            const int64_t back = (int64_t)(h[i] << NOISE_GAMMA_BITS) >> NOISE_GAMMA_BITS;
-            e[at + i] = (e[at + i] + back + ((int64_t)1 << (f->bits - 1))) >> f->bits;
-        }
+    uint8_t *memory = f->memory ? f->memory + first * NOISE_KEPT : NULL;
+    for (size_t i = 0; memory && i < n; i++, memory += NOISE_KEPT) {
+        /* H modulo 2^52, as a signed number */
+        const int64_t back = (int64_t)(load_u64(memory) << NOISE_GAMMA_BITS) >> NOISE_GAMMA_BITS;
+        store_u64(memory, (uint64_t)e[i]);
+        e[i] = (e[i] + back + ((int64_t)1 << (f->bits - 1))) >> f->bits;
     }
-    sefl_wipe(h, sizeof h);
 }
 
-static sefl_status own_init(own_noise *o, const task *t, unsigned lags, const noise_memory *memory,
+static sefl_status own_init(own_noise *o, const task *t, uint8_t *memory,
                             const uint8_t seed[PRG_SEED])
 {
     prg_init(&o->coins, seed, "own noise");
-    return own_filter_init(&o->filter, &o->law, t, lags, memory);
+    return own_filter_init(&o->filter, &o->law, t, memory);
 }
 
 static sefl_status draw(void *ctx, int64_t *e, size_t first, size_t n)
@@ -115,7 +106,7 @@ static sefl_status reply(uint8_t *out, const task *t, const mode_csp *in)
     own_noise o = { 0 };
     noise_source add = { .get = draw, .ctx = &o };
     SEFL_TRY(rng_fill(&in->rng, seed, sizeof seed));
-    SEFL_TRY(own_init(&o, t, in->lags, in->memory, seed));
+    SEFL_TRY(own_init(&o, t, in->memory, seed));
     SEFL_TRY(noisy_reply(out, t, in, &add));
 done:
     prg_clear(&o.coins);
@@ -128,7 +119,7 @@ static sefl_status finish(int64_t *w, const task *t, sefl_span in_reply, const m
     sefl_status st = SEFL_OK;
     own_noise o = { 0 };
     noise_source add = { .get = draw, .ctx = &o };
-    SEFL_TRY(own_init(&o, t, in->lags, in->memory, in->coins));
+    SEFL_TRY(own_init(&o, t, in->memory, in->coins));
     SEFL_TRY(noisy_finish(w, t, in_reply, in, &add));
 done:
     prg_clear(&o.coins);

@@ -1,7 +1,7 @@
 /* own: correlated noise of a server that knows its noise: mode own, and the trusted server of a
  * simulation (simulate/clear.h). docs/PRIVACY.md, section 11, has the proof.
  *
- *     SEFL_TRY(own_filter_init(&f, &law, t, lags, &memory));
+ *     SEFL_TRY(own_filter_init(&f, &law, t, memory));
  *     SEFL_TRY(dgauss_fill_vartime(&law, e, n, &rng));            // W_r, on the filter's grid
  *     own_filter_apply(&f, e, first, n);                          // keeps W_r; e: fine steps
  *
@@ -24,14 +24,13 @@ sefl_status own_law(dgauss *law, const task *t) SEFL_MUST_CHECK;
 double own_carries(const task *t);
 
 typedef struct own_filter {
-    const uint16_t *gamma;
-    const noise_memory *memory; /* NULL: no filter */
-    unsigned lags, bits;        /* bits of the grid below a fine step */
+    uint8_t *memory; /* mpc/noise/filter.h; NULL: no filter */
+    unsigned bits;   /* of the grid below a fine step */
 } own_filter;
 
 /* SEFL_EINVAL if the task has a filter but memory is NULL. The task and memory must outlive f. */
-sefl_status own_filter_init(own_filter *f, dgauss *law, const task *t, unsigned lags,
-                            const noise_memory *memory) SEFL_MUST_CHECK;
+sefl_status own_filter_init(own_filter *f, dgauss *law, const task *t,
+                            uint8_t *memory) SEFL_MUST_CHECK;
 void own_filter_apply(const own_filter *f, int64_t *e, size_t first, size_t n);
 
 #endif

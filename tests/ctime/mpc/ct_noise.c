@@ -46,7 +46,6 @@ int main(void)
     noise_digits d = noise_digits_of(digit);
     static uint8_t kept[2][N * NOISE_KEPT];
     CT_SECRET(kept, sizeof kept);
-    const noise_memory memory = { .past = { kept[0] }, .keep = kept[1] };
     for (int i = 0; i < 3; i++) { /* joint, own, joint with a filter */
         const bool own = i == 1;
         noise_params np = {
@@ -54,14 +53,16 @@ int main(void)
         };
         if (i == 2)
             np.gamma[0] = 3000, np.lags = 1;
+        noise_filter_back(kept[1], np.gamma, np.lags, (const uint8_t *const[NOISE_LAGS]){ kept[0] },
+                          N);
         noise_taken x = { taken, noise_share_bytes(&np) };
         noise_source add = own ? (noise_source){ zero_noise, NULL } : noise_taken_of(&x);
         size_t bytes;
         if (noise_reply_bytes(&bytes, &np) != SEFL_OK ||
-            noise_reply_make(reply, &np, &d, &add, &memory, NULL, &rng) != SEFL_OK)
+            noise_reply_make(reply, &np, &d, &add, kept[1], NULL, &rng) != SEFL_OK)
             return 1;
         CT_PUBLIC(reply, sizeof reply); /* it leaves */
-        if (noise_reply_finish(w, &np, span_of(reply, bytes), &d, &add, &memory, NULL,
+        if (noise_reply_finish(w, &np, span_of(reply, bytes), &d, &add, kept[1], NULL,
                                coins_seed) != SEFL_OK)
             return 1;
     }

@@ -34,14 +34,13 @@ static void reply(bool own, bool filter, bool right, sefl_span in)
                        .shape = own ? &noise_own : &noise_joint,
                        .slice = "slice" };
     uint64_t v[N] = { 0 };
-    uint8_t past[N * NOISE_KEPT], keep[N * NOISE_KEPT];
-    const noise_memory memory = { .past = { past }, .keep = keep };
+    uint8_t memory[N * NOISE_KEPT];
     int64_t w[N];
     uint8_t bytes[NOISE_REPLY_HEAD + 4 * N] = { 0 };
     size_t want, n = in.n < sizeof bytes ? in.n : sizeof bytes;
     noise_digits d = noise_digits_of(v);
     noise_source add = { no_noise, NULL };
-    memset(past, 0x5a, sizeof past);
+    memset(memory, 0x5a, sizeof memory);
     if (filter && !own)
         p.gamma[0] = 3000, p.lags = 1;
     MUST(noise_reply_bytes(&want, &p) == SEFL_OK && want <= sizeof bytes);
@@ -50,7 +49,7 @@ static void reply(bool own, bool filter, bool right, sefl_span in)
     if (right) {
         sefl_rng rng = rng_system();
         uint8_t made[sizeof bytes];
-        MUST(noise_reply_make(made, &p, &d, &add, &memory, NULL, &rng) == SEFL_OK);
+        MUST(noise_reply_make(made, &p, &d, &add, memory, NULL, &rng) == SEFL_OK);
         memcpy(bytes, made, NOISE_REPLY_HEAD);
         if (!own && n > 0) /* CSP chooses the dither */
             memcpy(bytes + NOISE_REPLY_HEAD - 32, in.p, n < 32 ? n : 32);
@@ -58,7 +57,7 @@ static void reply(bool own, bool filter, bool right, sefl_span in)
     }
     sefl_status check = noise_reply_check(&p, span_of(bytes, n));
     MUST(!right || check == SEFL_OK);
-    MUST(noise_reply_finish(w, &p, span_of(bytes, n), &d, &add, &memory, NULL, coins) == check);
+    MUST(noise_reply_finish(w, &p, span_of(bytes, n), &d, &add, memory, NULL, coins) == check);
     for (size_t i = 0; i < N; i++)
         MUST(check == SEFL_OK ? own || (w[i] >= -(1 << 15) && w[i] < 1 << 15) : w[i] == 0);
 }

@@ -51,12 +51,13 @@ static void runs(double *out, size_t n, uint64_t shift, seeded *g)
         noise_taken t[2] = { { x[0], 4 }, { x[1], 4 } };
         noise_source add[2] = { noise_taken_of(&t[0]), noise_taken_of(&t[1]) };
         noise_digits d[2] = { noise_digits_of(digit[0]), noise_digits_of(digit[1]) };
-        noise_memory m[2] = { { .past = { r ? kept[0][0] : NULL }, .keep = kept[0][r] },
-                              { .past = { r ? kept[1][0] : NULL }, .keep = kept[1][r] } };
+        for (int s = 0; s < 2; s++)
+            noise_filter_back(kept[s][r], p.gamma, p.lags,
+                              (const uint8_t *const[NOISE_LAGS]){ kept[s][0] }, n);
         CHECK_OK(rng_fill(&rng, coins, sizeof coins));
-        CHECK_OK(noise_reply_make(reply, &p, &d[1], &add[1], &m[1], NULL, &rng));
+        CHECK_OK(noise_reply_make(reply, &p, &d[1], &add[1], kept[1][r], NULL, &rng));
         CHECK_OK(noise_reply_finish(w[r], &p, span_of(reply, NOISE_REPLY_HEAD + 2 * n), &d[0],
-                                    &add[0], &m[0], NULL, coins));
+                                    &add[0], kept[0][r], NULL, coins));
     }
     for (size_t i = 0; i < n; i++) { /* the shift appears as 1 in round 1 and as c in round 2 */
         const double first = (double)w[0][i] + 0.5, second = (double)w[1][i] + 0.5;

@@ -27,7 +27,7 @@ static sefl_status broken(void *ctx, int64_t *e, size_t first, size_t n)
 typedef struct side {
     uint8_t kept[LAGS + 1][N * NOISE_KEPT]; /* by round modulo LAGS + 1 */
     int64_t x[N];
-    noise_memory memory;
+    uint8_t *memory;
 } side;
 
 static uint8_t *kept_in(side *s, unsigned round)
@@ -35,12 +35,15 @@ static uint8_t *kept_in(side *s, unsigned round)
     return s->kept[round % (LAGS + 1)];
 }
 
-static void remember(side *s, unsigned round, unsigned lags)
+static void remember(side *s, const noise_params *p)
 {
-    s->memory = (noise_memory){ .keep = kept_in(s, round) };
+    const unsigned round = (unsigned)p->round;
+    const uint8_t *past[LAGS] = { 0 };
     for (unsigned j = 0; j < LAGS; j++)
-        if (lags >> j & 1)
-            s->memory.past[j] = kept_in(s, round - 1 - j);
+        if (p->lags >> j & 1)
+            past[j] = kept_in(s, round - 1 - j);
+    s->memory = kept_in(s, round);
+    noise_filter_back(s->memory, p->gamma, p->lags, past, N);
 }
 
 /* Shares of X, with the real law. */
@@ -89,14 +92,14 @@ static void one_round(const noise_params *p, pool *threads, seeded *gen)
         n[i] = (v[i] + ((uint64_t)sum[i] << p->g)) & (ring - 1);
     }
     draw_noise(gen, &as, &csp);
-    remember(&as, (unsigned)p->round, p->lags), remember(&csp, (unsigned)p->round, p->lags);
+    remember(&as, p), remember(&csp, p);
     noise_digits dn = noise_digits_of(n), dv = noise_digits_of(v);
     CHECK_OK(noise_reply_bytes(&bytes, p));
     CHECK_OK(rng_fill(&rng, coins, sizeof coins));
-    CHECK_OK(noise_reply_make(reply, p, &dn, &(noise_source){ from, csp.x }, &csp.memory, threads,
-                              &rng));
+    CHECK_OK(
+        noise_reply_make(reply, p, &dn, &(noise_source){ from, csp.x }, csp.memory, threads, &rng));
     CHECK_OK(noise_reply_finish(w, p, span_of(reply, bytes), &dv, &(noise_source){ from, as.x },
-                                &as.memory, threads, coins));
+                                as.memory, threads, coins));
 }
 
 /* What both servers kept of value i in a round, together. */
@@ -244,31 +247,28 @@ static void refusals(void **state)
     size_t bytes;
     p.gamma[0] = 4000, p.gamma[1] = 96;
     CHECK_OK(noise_reply_bytes(&bytes, &p));
-    remember(&as, 3, 3);
-    /* no memory, a missing lag */
+    p.round = 3, p.lags = 3;
+    remember(&as, &p);
+    /* no memory */
     CHECK_STATUS(noise_reply_make(reply, &p, &d, &add, NULL, NULL, &rng), SEFL_EINVAL);
-    as.memory.past[1] = NULL, p.lags = 3;
-    CHECK_STATUS(noise_reply_make(reply, &p, &d, &add, &as.memory, NULL, &rng), SEFL_EINVAL);
     p.lags = 1;
-    CHECK_OK(noise_reply_make(reply, &p, &d, &add, &as.memory, NULL, &rng));
+    CHECK_OK(noise_reply_make(reply, &p, &d, &add, as.memory, NULL, &rng));
     assert_int_equal(reply[59], 16);
     /* the other server uses other lags */
     p.lags = 0;
-    CHECK_STATUS(
-        noise_reply_finish(w, &p, span_of(reply, bytes), &d, &add, &as.memory, NULL, coins),
-        SEFL_EPROTO);
+    CHECK_STATUS(noise_reply_finish(w, &p, span_of(reply, bytes), &d, &add, as.memory, NULL, coins),
+                 SEFL_EPROTO);
     p.lags = 1;
     CHECK_STATUS(noise_reply_finish(w, &p, span_of(reply, bytes), &d, &add, NULL, NULL, coins),
                  SEFL_EINVAL);
     /* a failure leaves nothing to keep */
-    memset(as.memory.keep, 1, N * NOISE_KEPT);
-    CHECK_STATUS(
-        noise_reply_finish(w, &p, span_of(reply, bytes), &d, &bad, &as.memory, NULL, coins),
-        SEFL_ERANDOM);
-    assert_memory_equal(as.memory.keep, zeros, N * NOISE_KEPT);
-    memset(as.memory.keep, 1, N * NOISE_KEPT);
-    CHECK_STATUS(noise_reply_make(reply, &p, &d, &bad, &as.memory, NULL, &rng), SEFL_ERANDOM);
-    assert_memory_equal(as.memory.keep, zeros, N * NOISE_KEPT);
+    memset(as.memory, 1, N * NOISE_KEPT);
+    CHECK_STATUS(noise_reply_finish(w, &p, span_of(reply, bytes), &d, &bad, as.memory, NULL, coins),
+                 SEFL_ERANDOM);
+    assert_memory_equal(as.memory, zeros, N * NOISE_KEPT);
+    memset(as.memory, 1, N * NOISE_KEPT);
+    CHECK_STATUS(noise_reply_make(reply, &p, &d, &bad, as.memory, NULL, &rng), SEFL_ERANDOM);
+    assert_memory_equal(as.memory, zeros, N * NOISE_KEPT);
     /* too much, a lag that is not in the filter, too few bits */
     p.lags = 4;
     CHECK_STATUS(noise_reply_bytes(&bytes, &p), SEFL_EINVAL);

@@ -312,11 +312,10 @@ static void test_filter(void **state)
         task t;
         dgauss law;
         own_filter f;
-        uint8_t keep[8];
-        const noise_memory memory = { .keep = keep };
+        uint8_t memory[NOISE_KEPT];
         CHECK_OK(sample_task(&t, "privacy.noise=own", "privacy.filter=3000", "privacy.claim=none",
                              zs[i], NULL));
-        CHECK_OK(own_filter_init(&f, &law, &t, 0, &memory));
+        CHECK_OK(own_filter_init(&f, &law, &t, memory));
         assert_int_equal(f.bits + t.grid.t, 21);
         const double sigma = sqrt((double)law.num / (double)law.den);
         const double least = t.grid.z * sqrt((double)t.grid.s2) * ldexp(1, (int)f.bits);

@@ -28,22 +28,24 @@ static void rows(void **state)
             lags |= gamma[j] ? 1u << j : 0;
         }
         for (int s = 0; s < 2; s++) {
-            uint8_t past[NOISE_LAGS][NOISE_KEPT], keep[NOISE_KEPT];
-            noise_memory m = { .keep = keep };
+            uint8_t kept[NOISE_LAGS][NOISE_KEPT], m[NOISE_KEPT];
+            const uint8_t *past[NOISE_LAGS];
             for (unsigned j = 0; j < NOISE_LAGS; j++) {
-                store_u64(past[j], r.kept[s][j]);
-                m.past[j] = past[j];
+                store_u64(kept[j], r.kept[s][j]);
+                past[j] = kept[j];
             }
-            const int sign = s ? -1 : 1;
-            uint64_t h, y = r.digit[s], x = r.x[s];
-            noise_filter_back(&h, gamma, lags, &m, 0, 1);
-            assert_true(h == r.h[s]);
-            noise_filter_place(&y, &h, 1, up, sign);
+            const noise_filter nf = { .up = up, .F = f, .sign = s ? -1 : 1, .mean2 = 123 };
+            uint64_t y = r.digit[s], x = r.x[s];
+            noise_filter_back(m, gamma, lags, past, 1);
+            assert_true(load_u64(m) == r.h[s]);
+            noise_filter_back(kept[s], gamma, lags, past, 1); /* in place */
+            assert_true(load_u64(kept[s]) == r.h[s]);
+            noise_filter_place(&nf, &y, m, &(int64_t){ (int64_t)x }, 1);
             assert_true(y == r.y[s]);
             uint64_t d = ((y + r.u[s]) >> f) + (s ? 0 - r.jump[s] : r.jump[s]);
             assert_true(d == r.d[s]);
-            noise_filter_keep(keep, &(int64_t){ (int64_t)x }, &d, &y, 1, f, sign, 123);
-            assert_true(load_u64(keep) == r.keep[s]);
+            noise_filter_keep(&nf, m, &d, 1);
+            assert_true(load_u64(m) == r.keep[s]);
         }
     }
 }
