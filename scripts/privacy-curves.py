@@ -30,7 +30,7 @@ NOISES = ["none", "independent", "correlated", "every-round"]
 STARTS = ["random", "public", "public-body"]
 COMMON = ["data.public=true", "vocab.order=appearance", "model.body=lstm",
           "rounds.threshold=2", "rounds.count=50", "server.step=momentum",
-          "server.momentum=0.9", "models.keep=1", "eval.every=10"]
+          "server.momentum=0.9", "models.keep=1"]
 ROUNDS = 50
 
 # Generated text: a client has 200 words, and 20,000 other words are public. Everybody in every
@@ -39,7 +39,7 @@ GENERATED = {
     "clients": [100, 300, 1000, 3000, 10000], "most": 1000,
     "model": ["model.embed=32", "model.hidden=64", "model.layers=1", "model.block=8",
               "model.batch=4", "model.steps=20"],
-    "set": ["data.partition=contiguous", "training.lr=5"],
+    "set": ["data.partition=contiguous", "training.lr=5", "eval.every=10"],
     "clip": {"random": 2, "public": 0.5, "public-body": 0.5},
     "train": ["training.lr=5", "training.epochs=3"],
 }
@@ -47,11 +47,11 @@ GENERATED = {
 TEXT = {
     "clients": [100, 1000, 10000], "most": 10000,
     "model": ["model.embed=200", "model.hidden=200", "model.layers=2", "model.block=32",
-              "model.batch=20", "model.steps=35"],
+              "model.batch=4", "model.steps=35"],
     "set": ["data.partition=round-robin", "training.lr=20", "training.dropout=0.2",
-            "training.gradient_clip=0.25"],
-    "clip": {"random": 10, "public": 1, "public-body": 1},
-    "train": ["training.lr=20", "training.dropout=0.2", "training.epochs=4"],
+            "training.gradient_clip=0.25", "eval.every=50"],
+    "clip": {"random": 1, "public": 0.3, "public-body": 0.3},
+    "train": ["model.batch=20", "training.lr=20", "training.dropout=0.2", "training.epochs=4"],
 }
 
 
