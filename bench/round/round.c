@@ -772,7 +772,7 @@ static void report(options *o, const as_side *a, parts *p, unsigned n, const csp
         row(o, "set and verdict", ns * (double)last.as.set, "s");
     row(o, "charge", ns * (double)last.as.charge, "s");
     row(o, "ask CSP (its charge)", ns * (double)l->ask, "s");
-    row(o, "mask and shares stored", ns * (double)l->mask, "s");
+    row(o, "mask stored", ns * (double)l->mask, "s");
     row(o, "masked sum", ns * (double)l->write, "s");
     row(o, "send", ns * (double)l->send, "s");
     row(o, "wait for CSP's reply", ns * (double)l->wait, "s");

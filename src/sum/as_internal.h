@@ -15,11 +15,12 @@
 #include "sum/history.h"
 
 typedef enum as_phase {
-    AS_IDLE,  /* no question is in progress */
-    AS_ASK,   /* the question in l->out must be sent */
-    AS_HEADS, /* SET is sent; HEADS follow */
-    AS_SUM,   /* CSP answered GO; SUM follows */
-    AS_WAIT,  /* for CSP's answer to l->asked */
+    AS_IDLE,    /* no question is in progress */
+    AS_ASK,     /* the question in l->out must be sent */
+    AS_HEADS,   /* SET is sent; HEADS follow */
+    AS_SHARING, /* REVEAL is sent; AS stores its shares */
+    AS_SUM,     /* CSP answered GO; SUM follows */
+    AS_WAIT,    /* for CSP's answer to l->asked */
 } as_phase;
 
 /* EARLY in progress. */
@@ -48,6 +49,9 @@ typedef struct as_revealing {
     int tries;
     shares_slice slice;
     as_mask m;
+    bool first;   /* the round has no mask yet */
+    bool safe;    /* x is stored, or there is none */
+    sefl_buf x;   /* joint: SHARES (sum/as_store.h), noise_share_bytes each after the slice */
     history past; /* correlated noise */
     uint8_t id[NOISE_ID];
     size_t unit;    /* next unit of SUM */
@@ -116,6 +120,8 @@ sefl_status as_on_output(as_link *l, rd *r) SEFL_MUST_CHECK;
 sefl_status as_on_counted(as_link *l, rd *r) SEFL_MUST_CHECK;
 /* CSP does not have the named shares (it lost them, or never got them), st: names others. */
 sefl_status as_other_shares(as_link *l, sefl_status st) SEFL_MUST_CHECK;
+/* Stores the shares of the reveal, unless they are stored. */
+sefl_status as_keep_shares(as_link *l) SEFL_MUST_CHECK;
 /* Sets *out to the next SUM; if there are no more, the phase to AS_WAIT. */
 sefl_status as_next_sum(as_link *l, const link_msg **out) SEFL_MUST_CHECK;
 /* The kind and the length of the message with CSP's output. */

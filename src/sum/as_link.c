@@ -184,11 +184,14 @@ sefl_status as_link_next(as_link *l, const link_msg **out)
     *out = NULL;
     if (l->phase == AS_ASK) {
         *out = &l->out;
-        l->phase = l->asked == LINK_SET ? AS_HEADS : AS_WAIT;
+        l->phase = l->asked == LINK_SET ? AS_HEADS : l->asked == LINK_REVEAL ? AS_SHARING : AS_WAIT;
         if (l->asked == LINK_BYE && l->out.body.p[0] == 0) /* not over: it gets no answer */
             return as_end(l, SEFL_OK);
     } else if (l->phase == AS_HEADS) {
         st = as_next_heads(l, out);
+    } else if (l->phase == AS_SHARING) {
+        l->phase = AS_WAIT;
+        st = l->revealing.first ? as_keep_shares(l) : SEFL_OK;
     } else if (l->phase == AS_SUM) {
         st = as_next_sum(l, out);
     }

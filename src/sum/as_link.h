@@ -142,7 +142,8 @@ sefl_status as_link_bye(as_link *l, bool over) SEFL_MUST_CHECK;
 
 /* Durations of the parts of a reveal, in nanoseconds, and the bytes it moved. */
 typedef struct as_times {
-    uint64_t ask;            /* waiting for shares, then for the answer to REVEAL (CSP charges) */
+    uint64_t ask;            /* waiting for shares, then for the answer to REVEAL: CSP charges, and
+                                AS stores its shares */
     uint64_t mask;           /* as_store_mask */
     uint64_t write, send;    /* computing the masked sum; sending it (limited by CSP) */
     uint64_t wait;           /* until CSP's reply arrives: CSP decrypts, computes, stores */

@@ -62,7 +62,7 @@ static sefl_status step(void *ctx, const as_row *row, sefl_span memory, sefl_spa
 static sefl_status wipe(void *ctx, uint64_t round)
 {
     as_memory *m = ctx;
-    for (int i = AS_MASK; i < AS_RECORDS; i++)
+    for (int i = AS_SHARES; i < AS_RECORDS; i++)
         if (m->record[i].round == round) {
             buf_clear(&m->record[i].bytes);
             m->record[i].there = false;

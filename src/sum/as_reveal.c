@@ -20,7 +20,8 @@ static sefl_status take_shares(as_link *l)
     shares_pool *shares = l->c.shares;
     const uint64_t count = t->values;
     uint8_t *x;
-    buf_clear(&v->m.x);
+    v->safe = false;
+    buf_clear(&v->x);
     SEFL_NEED(shares, SEFL_EINVAL, "joint noise needs a pool of noise shares");
     do {
         if (shares_pool_have(shares) < count) {
@@ -32,18 +33,30 @@ static sefl_status take_shares(as_link *l)
     } while (st == SEFL_ENOTFOUND && shares_pool_have(shares) < count);
     SEFL_PASS(st);
     shares_slice_hash(v->m.slice, &v->slice);
-    SEFL_PASS(buf_extend(&v->m.x, &x, count * noise_share_bytes(&p)));
-    return shares_pool_take(shares, &v->slice, x, noise_share_bytes(&p));
+    SEFL_PASS(buf_extend(&v->x, &x, SHA256_BYTES + count * noise_share_bytes(&p)));
+    memcpy(x, v->m.slice, SHA256_BYTES);
+    return shares_pool_take(shares, &v->slice, x + SHA256_BYTES, noise_share_bytes(&p));
+}
+
+sefl_status as_keep_shares(as_link *l)
+{
+    as_revealing *v = &l->revealing;
+    const as_store *s = v->o->store;
+    if (v->safe)
+        return SEFL_OK;
+    v->safe = true;
+    return s->put(s->ctx, AS_SHARES, v->o->round, v->o->attempt, buf_span(&v->x));
 }
 
 /* Checks, before AS draws a mask, that the attempt number is new. */
-static sefl_status check_attempt(const as_reveal *o)
+static sefl_status check_attempt(const as_reveal *o, bool *first)
 {
     as_mask m = { 0 };
     sefl_status st = as_store_masked(o->store, o->round, &m);
     uint64_t used = m.attempt;
     as_mask_clear(&m);
-    if (st == SEFL_ENOTFOUND)
+    *first = st == SEFL_ENOTFOUND;
+    if (*first)
         return SEFL_OK;
     if (st == SEFL_OK && o->attempt <= used)
         return sefl_fail(
@@ -108,10 +121,11 @@ sefl_status as_link_reveal(as_link *l, const as_reveal *o, bool *kept, int64_t *
     l->times = (as_times){ 0 };
     *v = (as_revealing){ .o = o, .kept = kept, .w = w, .again = l->peer.revealed >= o->round };
     v->shares = task_mode(t)->shares && !v->again;
+    v->safe = !v->shares;
     if (!v->again) {
         SEFL_CHECK(o->sum, SEFL_EINVAL, "round %llu is not revealed yet: the reveal needs its sum",
                    (unsigned long long)o->round);
-        SEFL_TRY(check_attempt(o));
+        SEFL_TRY(check_attempt(o, &v->first));
         SEFL_TRY(load_history(l));
     }
     v->since = as_now(l);
@@ -148,6 +162,7 @@ static sefl_status draw_mask(as_link *l)
     v->m.attempt = o->attempt;
     v->m.lags = v->past.lags;
     memcpy(v->m.set, o->set, sizeof v->m.set);
+    SEFL_PASS(as_keep_shares(l));
     SEFL_PASS(as_store_mask(o->store, o->round, &v->m));
     l->times.mask = as_now(l) - began;
     return SEFL_OK;
@@ -236,7 +251,8 @@ static sefl_status finish(as_link *l, sefl_span output, const uint8_t digest[SHA
                    .slice = m->slice,
                    .lags = m->lags,
                    .memory = history_memory(&v->past),
-                   .shares = buf_span(&m->x) };
+                   .shares = v->x.n > 0 ? span_of(v->x.p + SHA256_BYTES, v->x.n - SHA256_BYTES)
+                                        : span_of(NULL, 0) };
     uint64_t began = as_now(l);
     sefl_status st = as_store_replied(v->o->store, v->o->round, m->attempt, digest);
     if (st == SEFL_ESTATE)
@@ -259,6 +275,12 @@ static sefl_status finish_kept(as_link *l, sefl_span output, const uint8_t diges
         return lost("CSP has revealed a sum whose mask is not here (this server's state is "
                     "damaged, or an old copy)");
     SEFL_PASS(st);
+    if (task_mode(l->c.task)->shares) {
+        st = as_store_shares(v->o->store, v->o->round, &v->m, &v->x);
+        if (st == SEFL_ENOTFOUND)
+            return lost("CSP has revealed a sum whose noise shares are not here");
+        SEFL_PASS(st);
+    }
     SEFL_PASS(load_history(l));
     history_only(&v->past, v->m.lags);
     if (v->past.lags != v->m.lags)
@@ -329,6 +351,7 @@ void as_reveal_end(as_link *l, sefl_status st)
     if (st == SEFL_OK && v->o->fresh)
         history_take(v->o->fresh, &v->past, v->o->round, v->m.attempt);
     as_mask_clear(&v->m);
+    buf_clear(&v->x);
     history_clear(&v->past);
     *v = (as_revealing){ 0 };
     buf_clear(&l->in.body); /* large, and no longer needed */

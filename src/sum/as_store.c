@@ -34,7 +34,6 @@ static double double_of(uint64_t bits)
 
 void as_mask_clear(as_mask *m)
 {
-    buf_clear(&m->x);
     sefl_wipe(m, sizeof *m);
 }
 
@@ -49,8 +48,8 @@ sefl_status as_mask_read(as_mask *out, sefl_span bytes)
     SEFL_TRY(rd_raw(&r, m.coins, sizeof m.coins));
     SEFL_TRY(rd_raw(&r, m.slice, sizeof m.slice));
     SEFL_TRY(rd_u8(&r, &m.lags));
-    SEFL_TRY(wr_raw(&m.x, r.p, rd_left(&r)));
-    *out = m, m = (as_mask){ 0 };
+    SEFL_TRY(rd_end(&r));
+    *out = m;
 done:
     as_mask_clear(&m);
     return st;
@@ -58,15 +57,12 @@ done:
 
 sefl_status as_mask_write(sefl_buf *out, const as_mask *m)
 {
-    SEFL_PASS(buf_reserve(out, 8 + sizeof m->set + sizeof m->seed + sizeof m->coins +
-                                   sizeof m->slice + 1 + m->x.n));
     SEFL_PASS(wr_u64(out, m->attempt));
     SEFL_PASS(wr_raw(out, m->set, sizeof m->set));
     SEFL_PASS(wr_raw(out, m->seed, sizeof m->seed));
     SEFL_PASS(wr_raw(out, m->coins, sizeof m->coins));
     SEFL_PASS(wr_raw(out, m->slice, sizeof m->slice));
-    SEFL_PASS(wr_u8(out, m->lags));
-    return wr_raw(out, m->x.p, m->x.n);
+    return wr_u8(out, m->lags);
 }
 
 sefl_status as_store_masked(const as_store *s, uint64_t round, as_mask *out)
@@ -82,6 +78,7 @@ sefl_status as_store_masked(const as_store *s, uint64_t round, as_mask *out)
 sefl_status as_store_mask(const as_store *s, uint64_t round, const as_mask *m)
 {
     sefl_status st = SEFL_OK;
+    static const uint8_t none[SHA256_BYTES];
     as_mask before = { 0 };
     sefl_buf b = { 0 };
     st = as_store_masked(s, round, &before);
@@ -94,7 +91,8 @@ sefl_status as_store_mask(const as_store *s, uint64_t round, const as_mask *m)
         SEFL_CHECK(!ct_eq_bytes(m->seed, before.seed, sizeof before.seed) &&
                        !ct_eq_bytes(m->coins, before.coins, sizeof before.coins),
                    SEFL_ESTATE, "round %" PRIu64 ": a seed came twice", round);
-        SEFL_CHECK(m->x.n == 0 || memcmp(m->slice, before.slice, sizeof before.slice) != 0,
+        SEFL_CHECK(memcmp(m->slice, none, sizeof none) == 0 ||
+                       memcmp(m->slice, before.slice, sizeof before.slice) != 0,
                    SEFL_ESTATE, "round %" PRIu64 ": noise shares came twice", round);
     } else if (st != SEFL_ENOTFOUND) {
         goto done;
@@ -105,6 +103,16 @@ done:
     as_mask_clear(&before);
     buf_clear(&b);
     return st;
+}
+
+sefl_status as_store_shares(const as_store *s, uint64_t round, const as_mask *m, sefl_buf *out)
+{
+    buf_clear(out);
+    SEFL_PASS(s->get(s->ctx, AS_SHARES, round, out));
+    if (out->n >= sizeof m->slice && memcmp(out->p, m->slice, sizeof m->slice) == 0)
+        return SEFL_OK;
+    buf_clear(out);
+    return sefl_fail(SEFL_ENOTFOUND, "round %" PRIu64 ": the shares are of another slice", round);
 }
 
 sefl_status as_store_replied(const as_store *s, uint64_t round, uint64_t attempt,

@@ -17,15 +17,15 @@
  *     VERDICT     N        sealed tasks: root 32, kept u32, refused u32, then index u32, reason u8
  *     COUNTED     N        sealed tasks: CSP's signed statement about the clients in the sum
  *     BLOCKED     N        why the release check blocked round N
- *     MASK        N        secret: attempt u64, set 32, seed 32, coins 32, slice 32, lags u8, noise
- *                          shares
+ *     SHARES      N        secret, joint noise: slice 32, the noise shares
+ *     MASK        N        secret: attempt u64, set 32, seed 32, coins 32, slice 32, lags u8
  *     REPLY       N        secret: attempt u64, digest 32 of CSP's reply
  *     RELEASE     N        secret: the released integers, 8 bytes each
  *     HISTORY     N        secret, correlated noise: what AS keeps of its noise (sum/history.h);
  *                          `wipe` leaves it
  *
- * Threads: one owner; any thread may call get.   Secrets: MASK, REPLY, RELEASE, HISTORY: a disk
- * store encrypts them; wipe destroys the first three, history_keep the last. */
+ * Threads: one owner; any thread may call get.   Secrets: SHARES, MASK, REPLY, RELEASE, HISTORY: a
+ * disk store encrypts them; wipe destroys the first four, history_keep the last. */
 #ifndef SUM_AS_STORE_H
 #define SUM_AS_STORE_H
 
@@ -49,6 +49,7 @@ typedef enum as_record {
     AS_VERDICT,
     AS_COUNTED,
     AS_BLOCKED,
+    AS_SHARES,
     AS_MASK,
     AS_REPLY,
     AS_RELEASE,
@@ -102,11 +103,11 @@ typedef struct as_mask {
     uint8_t coins[NOISE_COINS];   /* seed of all other random bits that AS draws for w */
     uint8_t slice[SHA256_BYTES];  /* joint: hash of the slice; otherwise all zero */
     uint8_t lags;                 /* earlier rounds whose noise both servers use (noise_params) */
-    sefl_buf x;                   /* joint: the shares, noise_share_bytes each */
 } as_mask;
 
 /* Wipes the mask. */
 void as_mask_clear(as_mask *m);
+/* SEFL_EPROTO if the bytes are no mask. */
 sefl_status as_mask_read(as_mask *out, sefl_span bytes) SEFL_MUST_CHECK;
 sefl_status as_mask_write(sefl_buf *out, const as_mask *m) SEFL_MUST_CHECK;
 
@@ -116,6 +117,11 @@ sefl_status as_mask_write(sefl_buf *out, const as_mask *m) SEFL_MUST_CHECK;
 sefl_status as_store_mask(const as_store *s, uint64_t round, const as_mask *m) SEFL_MUST_CHECK;
 /* Loads the latest mask of this round, which the caller clears; SEFL_ENOTFOUND if there is none. */
 sefl_status as_store_masked(const as_store *s, uint64_t round, as_mask *out) SEFL_MUST_CHECK;
+/* Loads SHARES into out; SEFL_ENOTFOUND unless they are of the slice of this mask. AS stores them
+ * before the mask. While the round has no mask, it may store them before CSP answers GO; later that
+ * could destroy the shares of a reveal that CSP has answered. */
+sefl_status as_store_shares(const as_store *s, uint64_t round, const as_mask *m,
+                            sefl_buf *out) SEFL_MUST_CHECK;
 /* Stores the digest of CSP's reply to this attempt before AS uses the reply. SEFL_ESTATE if another
  * reply to this attempt is stored: AS never combines a mask and shares with two replies. */
 sefl_status as_store_replied(const as_store *s, uint64_t round, uint64_t attempt,

@@ -9,13 +9,14 @@ static const struct {
     const char *name;
     enum kind kind;
 } records[AS_RECORDS] = {
-    [AS_MEMORY] = { "agg", FACT },        [AS_MODEL] = { "model", FACT },
-    [AS_SIGNALS] = { "signals", FACT },   [AS_BYE] = { "bye", FACT },
-    [AS_HEADER] = { "header", FACT },     [AS_SET] = { "set", A_FILE },
-    [AS_TREE] = { "tree", FACT },         [AS_VERDICT] = { "verdict", FACT },
-    [AS_COUNTED] = { "counted", FACT },   [AS_BLOCKED] = { "blocked", FACT },
-    [AS_MASK] = { "mask", SECRET },       [AS_REPLY] = { "reply", SECRET },
-    [AS_RELEASE] = { "release", SECRET }, [AS_HISTORY] = { "history", PAST },
+    [AS_MEMORY] = { "agg", FACT },      [AS_MODEL] = { "model", FACT },
+    [AS_SIGNALS] = { "signals", FACT }, [AS_BYE] = { "bye", FACT },
+    [AS_HEADER] = { "header", FACT },   [AS_SET] = { "set", A_FILE },
+    [AS_TREE] = { "tree", FACT },       [AS_VERDICT] = { "verdict", FACT },
+    [AS_COUNTED] = { "counted", FACT }, [AS_BLOCKED] = { "blocked", FACT },
+    [AS_SHARES] = { "shares", SECRET }, [AS_MASK] = { "mask", SECRET },
+    [AS_REPLY] = { "reply", SECRET },   [AS_RELEASE] = { "release", SECRET },
+    [AS_HISTORY] = { "history", PAST },
 };
 
 static sefl_status put(void *ctx, as_record what, uint64_t round, uint64_t attempt, sefl_span bytes)

@@ -125,12 +125,12 @@ typedef struct attack {
     account *books[2]; /* AS, CSP */
 } attack;
 
-/* Keeps the mask, which take_off needs after the round. */
+/* Keeps the shares and the mask, which take_off needs after the round. */
 static sefl_status keep_mask(void *me, as_record what, uint64_t round, uint64_t attempt,
                              sefl_span bytes)
 {
     world *w = ((attack *)me)->x.w;
-    if (what != AS_MASK)
+    if (what != AS_SHARES && what != AS_MASK)
         return SEFL_OK;
     w->attempt = attempt;
     return ma_put(&w->a, what, round, attempt, bytes);
@@ -212,7 +212,7 @@ static void take_off(const federation *s, const uint64_t *offset, double *out)
         v[i] = (v[i] + offset[i]) & low;
     noise_params np = task_noise_params(&w->t, 1, m->attempt);
     memcpy(np.slice, m->slice, sizeof np.slice);
-    noise_taken x = { m->x.p, noise_value_bytes(&np) };
+    noise_taken x = { w->a.shares.p + SHA256_BYTES, noise_value_bytes(&np) };
     noise_source add =
         task_mode(&w->t)->shares ? noise_taken_of(&x) : (noise_source){ .get = no_noise };
     noise_digits mask = noise_digits_of(v);

@@ -292,6 +292,7 @@ typedef struct attempts {
     wire *cut; /* AS's end, cut at this send after the first mask was stored; NULL: not */
     unsigned cut_after;
     unsigned n;
+    uint8_t x[32]; /* hash of the shares that were stored last */
     struct {
         uint64_t round, attempt;
         uint8_t slice[32], x[32], seed[AHE_SEED_BYTES];
@@ -303,14 +304,14 @@ static attempts seen;
 static sefl_status seen_put(void *ctx, as_record what, uint64_t round, uint64_t attempt,
                             sefl_span bytes)
 {
-    uint8_t x[32];
     as_mask m = { 0 };
+    if (what == AS_SHARES)
+        sha256_of(seen.x, span_of(bytes.p + 32, bytes.n - 32));
     if (what != AS_MASK)
         return seen.real.put(ctx, what, round, attempt, bytes);
     CHECK_OK(as_mask_read(&m, bytes));
-    sha256_of(x, buf_span(&m.x));
     for (unsigned i = 0; i < seen.n; i++)
-        if (memcmp(seen.at[i].slice, m.slice, 32) == 0 || memcmp(seen.at[i].x, x, 32) == 0 ||
+        if (memcmp(seen.at[i].slice, m.slice, 32) == 0 || memcmp(seen.at[i].x, seen.x, 32) == 0 ||
             memcmp(seen.at[i].seed, m.seed, sizeof m.seed) == 0 ||
             (seen.at[i].round == round && seen.at[i].attempt >= m.attempt))
             fail_msg("round %u attempt %u uses what attempt %u of round %u has used",
@@ -319,7 +320,7 @@ static sefl_status seen_put(void *ctx, as_record what, uint64_t round, uint64_t 
     assert_true(seen.n < 64);
     seen.at[seen.n].round = round, seen.at[seen.n].attempt = m.attempt;
     memcpy(seen.at[seen.n].slice, m.slice, 32);
-    memcpy(seen.at[seen.n].x, x, 32);
+    memcpy(seen.at[seen.n].x, seen.x, 32);
     memcpy(seen.at[seen.n].seed, m.seed, sizeof m.seed);
     if (seen.n++ == 0 && seen.cut)
         seen.cut->cut = seen.cut->count + seen.cut_after;

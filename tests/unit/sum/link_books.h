@@ -165,10 +165,13 @@ typedef struct mem_as {
     struct {
         uint64_t round;
         as_mask m;
+        uint8_t shares[SHA256_BYTES]; /* their hash, without the slice */
         bool replied;
         uint8_t digest[SHA256_BYTES];
     } mask[W_MASKS];
     size_t masks;
+    sefl_buf shares; /* of shares_round */
+    uint64_t shares_round;
     sefl_buf history[W_ROUNDS];
     bool lose; /* what was masked is gone */
     bool deaf; /* the store of histories does not answer */
@@ -180,33 +183,34 @@ static inline sefl_status as_hit(mem_as *m)
     return m->fail > 0 && --m->fail == 0 ? sefl_fail(SEFL_EIO, "test: disk") : SEFL_OK;
 }
 
-static inline sefl_status ma_copy(as_mask *out, const as_mask *m)
-{
-    *out = *m;
-    out->x = (sefl_buf){ 0 };
-    return wr_raw(&out->x, m->x.p, m->x.n);
-}
-
 static inline sefl_status ma_mask(void *ctx, uint64_t round, const as_mask *now)
 {
     mem_as *m = ctx;
     sefl_status st = as_hit(m);
+    uint8_t shares[SHA256_BYTES];
+    const bool joint = m->shares_round == round && m->shares.n > 0;
     if (st != SEFL_OK)
         return st;
+    if (joint) {
+        assert_true(memcmp(m->shares.p, now->slice, SHA256_BYTES) == 0); /* they come first */
+        sha256_of(shares, span_of(m->shares.p + SHA256_BYTES, m->shares.n - SHA256_BYTES));
+        memcpy(m->mask[m->masks].shares, shares, sizeof shares);
+    }
     for (size_t i = 0; i < m->masks; i++) { /* no value twice */
         const as_mask *before = &m->mask[i].m;
         assert_false(m->mask[i].round == round && before->attempt >= now->attempt);
         assert_memory_not_equal(before->seed, now->seed, sizeof now->seed);
         assert_memory_not_equal(before->coins, now->coins, sizeof now->coins);
-        if (now->x.n > 0) {
+        if (joint) {
             assert_memory_not_equal(before->slice, now->slice, sizeof now->slice);
-            assert_memory_not_equal(before->x.p, now->x.p, now->x.n);
+            assert_memory_not_equal(m->mask[i].shares, shares, sizeof shares);
         }
     }
     assert_true(m->masks < W_MASKS);
     m->mask[m->masks].round = round;
     m->mask[m->masks].replied = false;
-    return ma_copy(&m->mask[m->masks++].m, now);
+    m->mask[m->masks++].m = *now;
+    return SEFL_OK;
 }
 
 static inline sefl_status ma_masked(void *ctx, uint64_t round, as_mask *out)
@@ -214,7 +218,7 @@ static inline sefl_status ma_masked(void *ctx, uint64_t round, as_mask *out)
     mem_as *m = ctx;
     for (size_t i = m->masks; i-- > 0 && !m->lose;)
         if (m->mask[i].round == round)
-            return ma_copy(out, &m->mask[i].m);
+            return *out = m->mask[i].m, SEFL_OK;
     return sefl_fail(SEFL_ENOTFOUND, "test: no mask");
 }
 
@@ -246,6 +250,15 @@ static inline sefl_status ma_put(void *ctx, as_record what, uint64_t round, uint
         buf_clear(&((mem_as *)ctx)->history[round]);
         return wr_raw(&((mem_as *)ctx)->history[round], bytes.p, bytes.n);
     }
+    if (what == AS_SHARES) {
+        mem_as *a = ctx;
+        for (size_t i = 0; i < a->masks; i++) /* an answered reveal needs its shares */
+            assert_false(a->mask[i].round == round && a->mask[i].replied);
+        SEFL_PASS(as_hit(ctx));
+        buf_clear(&a->shares);
+        a->shares_round = round;
+        return wr_raw(&a->shares, bytes.p, bytes.n);
+    }
     assert_int_equal(what, AS_MASK);
     CHECK_OK(as_mask_read(&m, bytes));
     sefl_status st = ma_mask(ctx, round, &m);
@@ -264,6 +277,8 @@ static inline sefl_status ma_get(void *ctx, as_record what, uint64_t round, sefl
         return round < W_ROUNDS && m->history[round].n > 0
                    ? wr_raw(out, m->history[round].p, m->history[round].n)
                    : st;
+    if (what == AS_SHARES)
+        return m->shares_round == round && !m->lose ? wr_raw(out, m->shares.p, m->shares.n) : st;
     if (what == AS_MASK) {
         st = ma_masked(ctx, round, &got);
         if (st == SEFL_OK)
@@ -285,6 +300,7 @@ static inline void ma_clear(mem_as *m)
         as_mask_clear(&m->mask[i].m);
     for (size_t i = 0; i < W_ROUNDS; i++)
         buf_clear(&m->history[i]);
+    buf_clear(&m->shares);
     memset(m, 0, sizeof *m);
 }
 

@@ -639,11 +639,8 @@ static void csp_faults(void **state)
 
 static as_mask a_mask(uint64_t attempt, const uint8_t set[32], uint8_t seed)
 {
-    static uint8_t x[2000];
     as_mask m = { .attempt = attempt, .seed = { seed }, .coins = { seed }, .slice = { seed } };
     memcpy(m.set, set, 32);
-    memset(x, seed, sizeof x);
-    m.x = (sefl_buf){ .p = x, .n = sizeof x };
     return m;
 }
 
@@ -654,9 +651,12 @@ static void as_rounds(void **state)
     as_disk disk;
     sefl_coins coins = coins_system();
     as_mask m, got = { 0 };
+    sefl_buf back = { 0 };
+    const uint8_t shares[2000] = { 9 }; /* of the slice 9, 0, ... */
     CHECK_OK(store_open(&j, folder_path("as"), "aggregator", set_a));
     disk = (as_disk){ .j = j, .coins = &coins };
     as_store t = as_disk_store(&disk);
+    CHECK_OK(t.put(t.ctx, AS_SHARES, 3, 5, span_of(shares, sizeof shares)));
     CHECK_STATUS(as_store_masked(&t, 3, &got), SEFL_ENOTFOUND);
     m = a_mask(5, set_a, 9);
     CHECK_OK(as_store_mask(&t, 3, &m));
@@ -685,9 +685,13 @@ static void as_rounds(void **state)
     assert_memory_equal(got.seed, m.seed, sizeof m.seed);
     assert_memory_equal(got.coins, m.coins, sizeof m.coins);
     assert_memory_equal(got.slice, m.slice, sizeof m.slice);
-    assert_int_equal(got.x.n, m.x.n);
-    assert_memory_equal(got.x.p, m.x.p, m.x.n);
     as_mask_clear(&got);
+    CHECK_OK(as_store_shares(&t, 3, &m, &back));
+    assert_int_equal(back.n, sizeof shares);
+    assert_memory_equal(back.p, shares, sizeof shares);
+    m.slice[0] = 8; /* of another slice */
+    CHECK_STATUS(as_store_shares(&t, 3, &m, &back), SEFL_ENOTFOUND);
+    assert_int_equal(back.n, 0);
     CHECK_STATUS(as_store_replied(&t, 3, 5, id_b), SEFL_ESTATE);
     CHECK_OK(as_store_replied(&t, 3, 5, id_a));
     m = a_mask(6, set_a, 8); /* the next attempt */
@@ -699,6 +703,8 @@ static void as_rounds(void **state)
     CHECK_STATUS(as_store_replied(&t, 3, 5, id_a), SEFL_ESTATE); /* of an older attempt */
     CHECK_OK(journal_round_wipe(j, 3));
     CHECK_STATUS(as_store_masked(&t, 3, &got), SEFL_ENOTFOUND);
+    m = a_mask(5, set_a, 9);
+    CHECK_STATUS(as_store_shares(&t, 3, &m, &back), SEFL_ENOTFOUND);
     journal_close(j);
 }
 
