@@ -301,6 +301,7 @@ void csp_keep_history(csp *c)
         log_warn(c->c.log,
                  "the noise of a round is not stored: after a restart no round takes it back",
                  lf_u64("round", f->round), lf_str("why", sefl_last_error()));
+    history_prepare(f, c->c.task);
 }
 
 void csp_forget_history(csp *c, history_range keep)

@@ -12,7 +12,7 @@ static size_t record_bytes(const task *t)
 static void borrow(history *h, unsigned j, history_fresh *f)
 {
     h->past[j] = f->record, f->record = (sefl_buf){ 0 };
-    h->fresh = f, h->lent = j, h->lent_round = f->round;
+    h->fresh = f, h->lent = j, h->lent_round = f->round, h->ready = f->ready;
 }
 
 sefl_status history_load(history *h, const task *t, uint64_t round, history_fresh *fresh,
@@ -65,7 +65,8 @@ sefl_status history_begin(history *h, const task *t, const uint8_t id[NOISE_ID])
     else
         SEFL_PASS(buf_extend(&h->keep, &bytes, record_bytes(t)));
     memcpy(h->keep.p, id, NOISE_ID);
-    noise_filter_back(h->keep.p + NOISE_ID, t->filter.gamma, h->lags, past, t->values);
+    if (h->lags == 0 || !h->ready)
+        noise_filter_back(h->keep.p + NOISE_ID, t->filter.gamma, h->lags, past, t->values);
     return SEFL_OK;
 }
 
@@ -86,6 +87,16 @@ void history_clear(history *h)
         buf_clear(&h->past[j]);
     buf_clear(&h->keep);
     *h = (history){ 0 };
+}
+
+void history_prepare(history_fresh *f, const task *t)
+{
+    if (t->filter.b != 1 || f->ready || f->record.n != record_bytes(t))
+        return;
+    uint8_t *numbers = f->record.p + NOISE_ID;
+    noise_filter_back(numbers, t->filter.gamma, 1, (const uint8_t *const[NOISE_LAGS]){ numbers },
+                      t->values);
+    f->ready = true;
 }
 
 void history_take(history_fresh *f, history *h, uint64_t round, uint64_t attempt)

@@ -38,6 +38,7 @@ typedef struct history_fresh {
     uint64_t round; /* 0: none */
     uint64_t attempt;
     bool stored;
+    bool ready;      /* history_prepare: what the next round takes back, in place of the numbers */
     sefl_buf record; /* empty while a round has it */
 } history_fresh;
 
@@ -47,6 +48,7 @@ typedef struct history {
     sefl_buf keep;             /* the record of this round */
     history_fresh *fresh;      /* NULL, or where past[lent] is from */
     unsigned lent;
+    bool ready; /* past[lent] is prepared */
     uint64_t lent_round;
 } history;
 
@@ -72,6 +74,9 @@ uint8_t *history_memory(const history *h);
 /* Gives the record of `fresh` back if it is unchanged, and wipes everything else. */
 void history_clear(history *h);
 
+/* After the record is stored, while nobody waits: computes what the next round takes back, if the
+ * filter has one lag. (With more lags history_begin does.) */
+void history_prepare(history_fresh *f, const task *t);
 /* Moves h->keep to f, in place of an older record; does nothing if h has none. */
 void history_take(history_fresh *f, history *h, uint64_t round, uint64_t attempt);
 /* Wipes f. */
