@@ -126,7 +126,7 @@ sefl_status as_keep_shares(as_link *l) SEFL_MUST_CHECK;
 sefl_status as_next_sum(as_link *l, const link_msg **out) SEFL_MUST_CHECK;
 /* The kind and the length of the message with CSP's output. */
 sefl_status as_output_form(const as_link *l, uint32_t *kind, size_t *bytes) SEFL_MUST_CHECK;
-/* Wipes w after a failure, and the mask. */
+/* Wipes the mask, the shares, what v->past still has, and after a failure w. */
 void as_reveal_end(as_link *l, sefl_status st);
 
 #endif

@@ -144,7 +144,7 @@ sefl_status as_link_bye(as_link *l, bool over) SEFL_MUST_CHECK;
 typedef struct as_times {
     uint64_t ask;            /* waiting for shares, then for the answer to REVEAL: CSP charges, and
                                 AS stores its shares */
-    uint64_t mask;           /* as_store_mask */
+    uint64_t mask;           /* as_store_mask; in a later attempt also storing the shares */
     uint64_t write, send;    /* computing the masked sum; sending it (limited by CSP) */
     uint64_t wait;           /* until CSP's reply arrives: CSP decrypts, computes, stores */
     uint64_t finish;         /* as_store_replied, then computing w from the reply */
@@ -167,8 +167,8 @@ typedef struct as_reveal {
  * round in AS's ledger. The attempt must be larger than that of any mask in the store; the call
  * checks that. Calls shares_wait if shares are missing. w has task.values integers, all zero on
  * failure; the caller makes them durable before it publishes anything. Failures:
- *   SEFL_ECRYPTO   CSP kept an attempt whose mask is lost, sent a different reply than before, or
- *                  has erased or skipped the round: skip the round; the charge stands
+ *   SEFL_ECRYPTO   CSP kept an attempt whose mask or shares are lost, sent a different reply than
+ *                  before, or has erased or skipped the round: skip it; the charge stands
  *   SEFL_EBUDGET, SEFL_ESTATE   CSP refuses, with its reason; the link stays usable unless
  *                  as_link_dead is true
  *   others         the stream failed: try again with a new connection and a new attempt */

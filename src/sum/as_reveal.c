@@ -44,8 +44,9 @@ sefl_status as_keep_shares(as_link *l)
     const as_store *s = v->o->store;
     if (v->safe)
         return SEFL_OK;
+    SEFL_PASS(s->put(s->ctx, AS_SHARES, v->o->round, v->o->attempt, buf_span(&v->x)));
     v->safe = true;
-    return s->put(s->ctx, AS_SHARES, v->o->round, v->o->attempt, buf_span(&v->x));
+    return SEFL_OK;
 }
 
 /* Checks, before AS draws a mask, that the attempt number is new. */

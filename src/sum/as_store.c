@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { MEMORY_VERSION = 4, MODEL_BYTES = 8 + SHA256_BYTES, SIGNAL_BYTES = 16 };
+enum { MEMORY_VERSION = 5, MODEL_BYTES = 8 + SHA256_BYTES, SIGNAL_BYTES = 16 };
 
 #define DAMAGED(what) "store: the " what " of round %" PRIu64 " is damaged"
 

@@ -95,8 +95,8 @@ sefl_status csp_on_reveal(csp *c, rd *r) SEFL_MUST_CHECK;
 sefl_status csp_on_sum(csp *c, rd *r) SEFL_MUST_CHECK;
 void csp_revealing_drop(csp *c);
 /* Correlated noise, after the replies to a message have left, while AS works: computes what the
- * round takes back, and stores the record of the latest reveal, unless it is stored. After a
- * failure the record stays in memory. */
+ * round takes back, and stores the record of the latest reveal, unless it is stored. If that
+ * fails, the next round uses the record in memory, once. */
 void csp_keep_history(csp *c);
 /* Correlated noise: destroys what no later round takes back. Ignores a failure: the next round
  * tries again. */

@@ -82,7 +82,7 @@ void history_clear(history *h)
     if (f && f->round == h->lent_round && lent->n > 0)
         f->record = *lent, *lent = (sefl_buf){ 0 };
     else if (f && f->round == h->lent_round)
-        history_drop(f); /* written over */
+        history_drop(f); /* written over, or not used */
     for (unsigned j = 0; j < NOISE_LAGS; j++)
         buf_clear(&h->past[j]);
     buf_clear(&h->keep);

@@ -20,10 +20,12 @@
  * release: the new record is `fresh` in memory, CSP stores it after its reply has left, and AS
  * while it waits for the uploads of the next round. A process that dies before leaves the round
  * out. AS lists a record only after it is stored: if AS dies after CSP's reply, it needs the
- * record again. The next round borrows `fresh`, and gives it back if it ends before history_begin.
- * From there on the new record is written over the oldest one: b = 1 needs 8 bytes per value. If
- * the reveal then fails, the next attempt reads the store. A record outlives the wipe of its round's other secrets. A server wipes it when
- * round r + b is over, at once if the round is skipped or blocked, and at the end of the task.
+ * record again. The next reveal borrows `fresh`, and gives it back if it fails before
+ * history_begin. That writes over the oldest record: b = 1 needs 8 bytes per value. If the reveal
+ * then fails, the next attempt reads the store; what is not there is left out.
+ *
+ * A record outlives the wipe of its round's other secrets. A server wipes it when round r + b is
+ * over, at once if the round is skipped or blocked, and at the end of the task.
  * Secret: the records.   Threads: one owner. */
 #ifndef SUM_HISTORY_H
 #define SUM_HISTORY_H
@@ -44,7 +46,7 @@ typedef struct history_fresh {
 
 typedef struct history {
     uint8_t lags;              /* bit j: past[j] is the record of round r - 1 - j */
-    sefl_buf past[NOISE_LAGS]; /* records, until history_begin */
+    sefl_buf past[NOISE_LAGS]; /* records; history_begin moves the oldest to keep */
     sefl_buf keep;             /* the record of this round */
     history_fresh *fresh;      /* NULL, or where past[lent] is from */
     unsigned lent;
@@ -57,21 +59,21 @@ typedef struct history {
 typedef sefl_status history_get(void *ctx, uint64_t round, sefl_buf *out);
 
 /* Loads the records that the task's filter uses in this round and that are there, in place of those
- * in h: from `fresh` (may be NULL) or with `get`. Does nothing if the task has no filter. Fails without memory, and if the store cannot be
- * read now: a lost connection to a database must cost neither noise that should be taken back nor,
- * after CSP's reply, the round. */
+ * in h: from `fresh` (may be NULL) or with `get`. Does nothing if the task has no filter. Fails
+ * without memory, and if the store cannot be read now: a lost connection to a database must cost
+ * neither noise that should be taken back nor, after CSP's reply, the round. */
 sefl_status history_load(history *h, const task *t, uint64_t round, history_fresh *fresh,
                          history_get *get, void *ctx) SEFL_MUST_CHECK;
 /* Returns the id in the record of lag j + 1, which is there. */
 const uint8_t *history_id(const history *h, unsigned j);
-/* Forgets the records that are not in lags. */
+/* Forgets the records that are not in lags; a borrowed one is not given back. */
 void history_only(history *h, uint8_t lags);
 /* Computes what this round takes back, in place of the records. Does nothing if the task has no
  * filter, and the second time. */
 sefl_status history_begin(history *h, const task *t, const uint8_t id[NOISE_ID]) SEFL_MUST_CHECK;
-/* Returns the memory for a reply (mode.h), which is valid until h changes; NULL without a filter. */
+/* Returns the memory for a reply (mode.h), valid until h changes; NULL without a filter. */
 uint8_t *history_memory(const history *h);
-/* Gives the record of `fresh` back if it is unchanged, and wipes everything else. */
+/* Gives the record of `fresh` back if h still has it, and wipes everything else. */
 void history_clear(history *h);
 
 /* After the record is stored, while nobody waits: computes what the next round takes back, if the

@@ -31,9 +31,9 @@
  *     AS   SEFL_TRY(noise_reply_finish(w, &p, reply, &mask, &add, NULL, pool, coins));
  *
  * With a filter (p.gamma; noise/filter.h) a round takes back part of the noise of earlier rounds.
- * Each server passes its memory, in which noise_filter_back has written H for p.lags; it gets the
- * numbers that the server keeps of this round. Both use the same lags. A filter changes no size on the wire; a
- * share has 12 bits more.
+ * Each server passes its memory, in which noise_filter_back has written H for p.lags; the functions
+ * overwrite H with what the server keeps of this round. Both servers use the same lags.
+ * A filter changes no size on the wire; a share has 12 bits more.
  *
  * A shape, noise_joint or noise_own (shapes.c), contains everything that differs between the modes.
  * A new release mode that computes something else defines another shape.

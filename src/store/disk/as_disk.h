@@ -4,10 +4,11 @@
  *     as_store s = as_disk_store(&d);
  *
  * The store encrypts secrets under the round file key, which `wipe` destroys, with the coins
- * "journal mask", "journal reply" and "journal release"; HISTORY under a key of its own, with the
- * coins "journal history". SET is a file of the round; every other
- * public record is a fact of the journal.
- * Threads: as in journal.h.   Secrets: MASK, REPLY, RELEASE, HISTORY. */
+ * "journal shares", "journal mask", "journal reply" and "journal release"; HISTORY under a key of
+ * its own, with the coins "journal history". An attempt may store SHARES up to three times, so the
+ * coins must be the system's, not replayed ones. SET is a file of the round; every other public
+ * record is a fact of the journal.
+ * Threads: as in journal.h.   Secrets: SHARES, MASK, REPLY, RELEASE, HISTORY. */
 #ifndef STORE_DISK_AS_DISK_H
 #define STORE_DISK_AS_DISK_H
 
