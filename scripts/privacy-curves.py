@@ -46,7 +46,7 @@ GENERATED = {
 }
 # A text of one's own: its first half is public, and the clients share the other half.
 TEXT = {
-    "clients": [100, 1000, 3000, 10000], "most": 0,
+    "clients": [100, 1000, 3000, 10000], "most": 1000,
     "model": ["model.embed=200", "model.hidden=200", "model.layers=2", "model.block=32",
               "model.batch=4", "model.steps=35"],
     "set": ["data.partition=round-robin", "training.lr=20", "training.dropout=0.2",
