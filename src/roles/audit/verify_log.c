@@ -342,8 +342,10 @@ static void on_revealed(const reading *x)
         wrong(x, "the statement is about another round or task");
     else if (x->r->has_root && !same_hash(s.set, x->r->root))
         wrong(x, "AS's statement is about other clients than those of the verdict");
-    else if (must_repeat(x, x->r->revealed, same_hash(s.set, x->r->set)))
+    else if (must_repeat(x, x->r->revealed, same_hash(s.set, x->r->set))) {
+        memcpy(x->r->id_before, x->r->id, sizeof x->r->id);
         link_plain_id(x->r->id, s.attempt, s.set);
+    }
     memcpy(x->r->set, s.set, sizeof s.set);
     x->r->revealed = here(x);
     end_round(x);
