@@ -1,5 +1,7 @@
-/* Design. `lines` has the entries that are not in the file yet; n and hash are of the last entry,
- * written or not. `size` is the size of the file as we wrote it: if the file has another size, or
+/* Design. `lines` has the entries after the first `synced` bytes of the file, and the file has the
+ * first `written` bytes of them; n and hash are of the last entry, written or not. After a failed
+ * write or sync the kernel may have dropped what it had taken, and a later sync would not tell: so
+ * all of `lines` is written again, from `synced`. If the file has another size than these say, or
  * was deleted, another program has changed it, and we write nothing more. */
 #include "roles/audit/audit_log.h"
 
@@ -28,7 +30,9 @@
 #define VERSION TEXT(SEFL_VERSION_MAJOR) "." TEXT(SEFL_VERSION_MINOR) "." TEXT(SEFL_VERSION_PATCH)
 
 enum {
-    WRITE_AT = 1 << 20, /* bytes in memory from which audit_add writes them, without a sync */
+    WRITE_AT = 1 << 20, /* bytes not written from which audit_add writes them, without a sync */
+    UNSYNCED_MAX = 64 << 20, /* a disk that fails for so long: further entries are lost */
+    PIECE = 1 << 20,
     SEEN_PLACES = 1 << 16,
     POINT_BYTES = 8 + SHA256_BYTES + 8 /* what the journal keeps: n, hash, where its line ends */
 };
@@ -59,10 +63,11 @@ struct audit_log {
     atomic_bool told;     /* a failure was logged */
     pthread_mutex_t lock; /* guards the rest */
     int fd;
-    uint64_t size, n;
+    uint64_t synced, n;
     uint8_t hash[SHA256_BYTES];
     bool is_signed; /* the last entry is a checkpoint */
-    bool unsynced;
+    bool unsure;    /* a write or sync failed: the file has some of `lines`, or zeros */
+    size_t written;
     sefl_status failed; /* an entry is missing: nothing more is written */
     sefl_buf lines;
     uint64_t second, refused; /* entries about refusals in this second */
@@ -98,25 +103,43 @@ static sefl_status put_line(audit_log *a, const char *kind, const log_field *fie
     return SEFL_OK;
 }
 
+/* With the lock. */
+static sefl_status check_size(const audit_log *a)
+{
+    struct stat sb;
+    SEFL_NEED(fstat(a->fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", a->path, strerror(errno));
+    const uint64_t size = (uint64_t)sb.st_size, least = a->synced + a->written;
+    const uint64_t most = a->unsure ? a->synced + a->lines.n : least;
+    SEFL_NEED(size >= least && size <= most && sb.st_nlink > 0, SEFL_ESTATE,
+              "%s was changed or removed by another program", a->path);
+    return SEFL_OK;
+}
+
+static sefl_status write_at(const audit_log *a, uint64_t offset, sefl_span bytes)
+{
+    SEFL_NEED(lseek(a->fd, (off_t)offset, SEEK_SET) >= 0, SEFL_EIO, "%s: cannot seek: %s", a->path,
+              strerror(errno));
+    return sefl_at(file_write_all(a->fd, bytes), "%s", a->path);
+}
+
+/* With the lock: the file may have lost what it had of `lines`. */
+static sefl_status begin_again(audit_log *a, sefl_status st)
+{
+    if (st != SEFL_OK)
+        a->unsure = true, a->written = 0;
+    return st;
+}
+
 /* With the lock. Writes the lines to the file. */
 static sefl_status write_lines(audit_log *a)
 {
-    struct stat sb;
     SEFL_PASS(a->failed);
-    if (a->lines.n == 0)
+    if (a->written == a->lines.n)
         return SEFL_OK;
-    SEFL_NEED(fstat(a->fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", a->path, strerror(errno));
-    SEFL_NEED((uintmax_t)sb.st_size == a->size && sb.st_nlink > 0, SEFL_ESTATE,
-              "%s was changed or removed by another program", a->path);
-    sefl_status st = file_write_all(a->fd, buf_span(&a->lines));
-    if (st != SEFL_OK) {
-        if (ftruncate(a->fd, (off_t)a->size) != 0) /* removes an incomplete line */
-            a->failed = st;
-        return sefl_fail_at(st, "%s", a->path);
-    }
-    a->size += a->lines.n;
-    a->unsynced = true;
-    buf_reset(&a->lines);
+    SEFL_PASS(check_size(a));
+    SEFL_PASS(begin_again(a, write_at(a, a->synced + a->written,
+                                      span_of(a->lines.p + a->written, a->lines.n - a->written))));
+    a->written = a->lines.n;
     return SEFL_OK;
 }
 
@@ -126,7 +149,9 @@ static void add(audit_log *a, const char *kind, const log_field *fields)
     const size_t from = a->lines.n;
     if (a->failed != SEFL_OK)
         return;
-    sefl_status st = put_line(a, kind, fields);
+    sefl_status st = a->lines.n < UNSYNCED_MAX
+                         ? put_line(a, kind, fields)
+                         : sefl_fail(SEFL_EIO, "%s cannot be written for too long", a->path);
     if (st != SEFL_OK) {
         a->lines.n = from;
         a->failed = st;
@@ -135,7 +160,7 @@ static void add(audit_log *a, const char *kind, const log_field *fields)
         return;
     }
     a->is_signed = strcmp(kind, "checkpoint") == 0;
-    if (a->lines.n >= WRITE_AT && write_lines(a) != SEFL_OK)
+    if (a->lines.n - a->written >= WRITE_AT && write_lines(a) != SEFL_OK)
         log_error(a->c.log, "audit log not written", lf_str("why", sefl_last_error()));
 }
 
@@ -238,9 +263,12 @@ void audit_peer_refused(audit_log *a, const char *by, const x509_peer *p)
 static sefl_status sync_lines(audit_log *a)
 {
     SEFL_PASS(write_lines(a));
-    if (a->unsynced)
-        SEFL_PASS(file_sync(a->fd, a->path));
-    a->unsynced = false;
+    if (a->lines.n == 0)
+        return SEFL_OK;
+    SEFL_PASS(begin_again(a, file_sync(a->fd, a->path)));
+    a->synced += a->lines.n;
+    a->unsure = false, a->written = 0;
+    buf_reset(&a->lines);
     return SEFL_OK;
 }
 
@@ -256,9 +284,15 @@ sefl_status audit_log_sync(audit_log *a)
 
 void audit_log_tick(audit_log *a)
 {
-    if (audit_log_sync(a) == SEFL_OK || atomic_exchange(&a->told, true))
+    if (!a)
         return;
-    log_error(a->c.log, "audit log not written", lf_str("why", sefl_last_error()));
+    const bool good = audit_log_sync(a) == SEFL_OK;
+    if (atomic_exchange(&a->told, !good) == !good)
+        return;
+    if (good)
+        log_info(a->c.log, "audit log written again: nothing is lost");
+    else
+        log_error(a->c.log, "audit log not written", lf_str("why", sefl_last_error()));
 }
 
 sefl_status audit_started(audit_log *a, const char *role, const task *t)
@@ -303,9 +337,11 @@ static sefl_status sign(audit_log *a, uint8_t point[POINT_BYTES], bool *made)
     SEFL_TRY(sync_lines(a));
     SEFL_TRY(file_write_atomic(a->head, buf_span(&line), 0600));
     audit_signed_bytes(point, a->n, a->hash);
-    store_u64(point + AUDIT_SIGNED_BYTES, a->size);
+    store_u64(point + AUDIT_SIGNED_BYTES, a->synced);
     *made = true;
 done:
+    if (st != SEFL_OK)
+        a->is_signed = false; /* audit.head lacks it: the next call adds another */
     buf_clear(&line);
     return st;
 }
@@ -344,11 +380,11 @@ static sefl_status read_tail(audit_log *a)
         end--;
     SEFL_CHECK(end > 0 || at == 0, SEFL_EPROTO, "%s: its end is not a line of an audit log",
                a->path);
-    a->size = at + end;
-    if (a->size < size) {
+    a->synced = at + end;
+    if (a->synced < size) {
         log_warn(a->c.log, "audit log: incomplete last line removed",
-                 lf_u64("bytes", size - a->size));
-        SEFL_CHECK(ftruncate(a->fd, (off_t)a->size) == 0, SEFL_EIO, "cannot truncate %s: %s",
+                 lf_u64("bytes", size - a->synced));
+        SEFL_CHECK(ftruncate(a->fd, (off_t)a->synced) == 0, SEFL_EIO, "cannot truncate %s: %s",
                    a->path, strerror(errno));
     }
     if (end == 0)
@@ -400,7 +436,7 @@ static sefl_status find_point(const audit_log *a, const uint8_t *point)
     const uint64_t at = end > AUDIT_LINE_MAX ? end - AUDIT_LINE_MAX : 0;
     bool found = false;
     SEFL_TRY(sefl_new(&tail, AUDIT_LINE_MAX, 1));
-    if (end > 0 && end <= a->size)
+    if (end > 0 && end <= a->synced)
         SEFL_TRY(file_read_at(a->fd, a->path, at, tail, (size_t)(end - at), &got));
     if (got > 0 && got == end - at && tail[got - 1] == '\n') {
         for (from = got - 1; from > 0 && tail[from - 1] != '\n';)
@@ -453,6 +489,27 @@ done:
     return st;
 }
 
+/* Writes the file's bytes again and syncs them: a process that died after a failed sync may have
+ * left lines that only the kernel's memory has. */
+static sefl_status settle(const audit_log *a)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t *piece = NULL;
+    size_t got;
+    SEFL_TRY(sefl_new(&piece, PIECE, 1));
+    for (uint64_t at = 0; at < a->synced; at += got) {
+        const uint64_t left = a->synced - at;
+        const size_t want = left < PIECE ? (size_t)left : PIECE;
+        SEFL_TRY(file_read_at(a->fd, a->path, at, piece, want, &got));
+        SEFL_CHECK(got == want, SEFL_EIO, "%s became shorter", a->path);
+        SEFL_TRY(write_at(a, at, span_of(piece, got)));
+    }
+    SEFL_TRY(file_sync(a->fd, a->path));
+done:
+    sefl_free(piece);
+    return st;
+}
+
 sefl_status audit_log_open(audit_log **out, const audit_log_config *c)
 {
     SEFL_MAKE(audit_log, a, out);
@@ -462,12 +519,13 @@ sefl_status audit_log_open(audit_log **out, const audit_log_config *c)
     pthread_mutex_init(&a->lock, NULL);
     SEFL_TRY(file_path(a->path, "%s/" AUDIT_LOG_NAME, c->folder));
     SEFL_TRY(file_path(a->head, "%s/" AUDIT_HEAD_NAME, c->folder));
-    a->fd = open(a->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    a->fd = open(a->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     SEFL_CHECK(a->fd >= 0, SEFL_EIO, "cannot open %s: %s", a->path, strerror(errno));
     SEFL_CHECK(flock(a->fd, LOCK_EX | LOCK_NB) == 0, SEFL_ESTATE, "another process uses %s",
                a->path);
     SEFL_TRY(file_sync_parent(a->path));
     SEFL_TRY(read_tail(a));
+    SEFL_TRY(settle(a));
     SEFL_TRY(check_head(a));
     SEFL_TRY(check_journal(a));
     SEFL_HAND_OVER(out, a, audit_log_close);

@@ -25,10 +25,11 @@
  * next checkpoint.
  *
  * Durability. audit_add only appends to memory. The stores of both servers (audit_stores.h) sync
- * the log before they make the next fact durable, and the roles sync it once a second. Each step of
- * a round that a crash interrupts is repeated after the restart, and so is its entry: the same
- * entry may occur twice, with an entry "started" between the two. audit_log_open removes an
- * incomplete last line. It refuses a log that ends before audit.head, that lacks audit.head or the
+ * the log before they make the next fact durable, and the roles sync it once a second. After a
+ * failed write or sync the log writes all lines again that are not durable, so none is lost while
+ * the process lives. Each step of a round that a crash or a failure interrupts is repeated, and so
+ * is its entry: the same entry may occur twice. audit_log_open removes an incomplete last line and
+ * writes the rest again. It refuses a log that ends before audit.head, that lacks audit.head or the
  * journal's checkpoint (SEFL_ESTATE), or whose last line was changed (SEFL_EPROTO), and one that
  * another process uses (SEFL_ESTATE). If log and audit.head are both missing, though the journal
  * names a checkpoint, a new log begins with the entry log_lost.
@@ -78,7 +79,8 @@ void audit_peer_refused(audit_log *a, const char *by, const x509_peer *p);
 /* On SEFL_OK all entries are durable. SEFL_ESTATE: another program has changed the file. SEFL_OK if
  * a is NULL. */
 sefl_status audit_log_sync(audit_log *a) SEFL_MUST_CHECK;
-/* Calls audit_log_sync and logs a failure, once. For the roles, about once a second. */
+/* Calls audit_log_sync, and logs when it begins to fail and when it works again. For the roles,
+ * about once a second. */
 void audit_log_tick(audit_log *a);
 /* Adds a checkpoint, unless the last entry is one; then syncs and writes audit.head. */
 sefl_status audit_log_sign(audit_log *a) SEFL_MUST_CHECK;

@@ -299,6 +299,43 @@ static void refused_logs(void **unused)
     buf_clear(&b);
 }
 
+#if SEFL_FAULTS
+/* A sync or write fails, and the kernel drops what it had taken: as zeros, half of it, or all. */
+static void dropped(void **unused)
+{
+    static const fault_kind kinds[] = { FAULT_WRITE, FAULT_SYNC };
+    sefl_status st;
+    size_t rest;
+    (void)unused;
+    for (unsigned i = 0; i < 6; i++) {
+        struct stat before, after;
+        char name[20];
+        snprintf(name, sizeof name, "dropped %u", i);
+        fresh(name);
+        audit_log *a = opened();
+        audit_add(a, "started", lf_str("role", "csp"));
+        CHECK_OK(audit_log_sign(a));
+        assert_int_equal(stat(path, &before), 0);
+        audit_add(a, "skipped", lf_u64("round", 1));
+        fault_arm(kinds[i % 2], 1);
+        CHECK_STATUS(audit_log_sync(a), SEFL_EIO);
+        fault_disarm();
+        assert_int_equal(stat(path, &after), 0);
+        const off_t grown = after.st_size - before.st_size;
+        assert_int_equal(truncate(path, before.st_size + (i / 2 == 1 ? grown / 2 : 0)), 0);
+        if (i / 2 == 0) /* the length stays */
+            assert_int_equal(truncate(path, after.st_size), 0);
+        audit_add(a, "skipped", lf_u64("round", 2));
+        CHECK_OK(audit_log_sync(a));
+        CHECK_OK(audit_log_sign(a));
+        audit_log_close(a);
+        assert_int_equal(good_lines(&st, &rest), 5);
+        CHECK_OK(st);
+        assert_int_equal(rest, 0);
+    }
+}
+#endif
+
 static bool log_has(const char *text)
 {
     sefl_buf b = { 0 };
@@ -459,6 +496,9 @@ int main(void)
         cmocka_unit_test(every_byte),
         cmocka_unit_test(moved),
         cmocka_unit_test(refused_logs),
+#if SEFL_FAULTS
+        cmocka_unit_test(dropped),
+#endif
         cmocka_unit_test(many_refusals),
         cmocka_unit_test(many_certificates),
         cmocka_unit_test(known_checkpoint),
