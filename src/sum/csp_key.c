@@ -115,19 +115,26 @@ sefl_status csp_header_key(csp *c, const round_header *h)
 
 /* ---- vouchers -------------------------------------------------------------------------------- */
 
-static sefl_status take_voucher(csp *c, const voucher *v)
+/* *again: it is the client's latest one, which a client posts at each start, or as often as it
+ * likes. */
+static sefl_status take_voucher(csp *c, const voucher *v, bool *again)
 {
     const csp_store *s = c->c.store;
+    uint8_t key[SIGN_PUB_BYTES];
+    uint64_t serial;
     if (memcmp(&v->servers, &c->c.task->servers, sizeof v->servers) != 0)
         return sefl_fail(SEFL_EAUTH, "the voucher names other servers than this task");
     SEFL_PASS(c->c.vouch(c->c.enrol_ctx, v));
-    return s->voucher_put(s->ctx, v->client, v->serial, v->key); /* AS repeats it at every start */
+    *again = s->voucher_get(s->ctx, v->client, &serial, key) == SEFL_OK && serial == v->serial &&
+             memcmp(key, v->key, sizeof key) == 0;
+    return *again ? SEFL_OK : s->voucher_put(s->ctx, v->client, v->serial, v->key);
 }
 
 /* AS learns only yes or no; the reason is for this operator and the site. */
 sefl_status csp_on_vouch(csp *c, rd *r)
 {
     voucher v;
+    bool again = false;
     if (!task_is_sealed(c->c.task))
         return csp_no(c, LINK_NO_ORDER, "this task has no vouchers");
     sefl_status st = voucher_read(&v, span_of(r->p, r->left));
@@ -136,7 +143,7 @@ sefl_status csp_on_vouch(csp *c, rd *r)
         return csp_no(c, LINK_NO_ENROL, NULL);
     }
     if (st == SEFL_OK)
-        st = take_voucher(c, &v);
+        st = take_voucher(c, &v, &again);
     if (st == SEFL_EAUTH || st == SEFL_ESTATE) {
         log_warn(c->c.log, "voucher refused", lf_hash("client", v.client),
                  lf_str("why", sefl_last_error()));
@@ -144,6 +151,8 @@ sefl_status csp_on_vouch(csp *c, rd *r)
     }
     if (st != SEFL_OK)
         return csp_own(c, st);
-    log_info(c->c.log, "voucher taken", lf_hash("client", v.client), lf_u64("serial", v.serial));
+    if (!again)
+        log_info(c->c.log, "voucher taken", lf_hash("client", v.client),
+                 lf_u64("serial", v.serial));
     return csp_reply_yes(c);
 }

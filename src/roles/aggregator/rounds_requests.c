@@ -145,13 +145,21 @@ static csp_request *take_one(rounds *r)
     return e;
 }
 
-/* Asks CSP first: a voucher that only we keep would admit updates that CSP refuses. */
+/* Asks CSP first: a voucher that only we keep would admit updates that CSP refuses. A client may
+ * post its voucher again and again: only a new one is an event. */
 static sefl_status vouch(rounds *r, as_link *link, sefl_span bytes)
 {
     voucher v;
+    uint8_t key[SIGN_PUB_BYTES];
+    uint64_t serial;
     SEFL_PASS(voucher_read(&v, bytes));
     SEFL_PASS(as_link_vouch(link, bytes));
-    return upload_key_put(r->c.journal, v.client, v.serial, v.key);
+    if (upload_key_get(r->c.journal, v.client, &serial, key) == SEFL_OK && serial == v.serial &&
+        memcmp(key, v.key, sizeof key) == 0)
+        return SEFL_OK;
+    SEFL_PASS(upload_key_put(r->c.journal, v.client, v.serial, v.key));
+    audit_add(r->c.audit, "vouched", lf_key("client", v.client), lf_u64("serial", v.serial));
+    return SEFL_OK;
 }
 
 /* SEFL_EAUTH: CSP refused; another failure: CSP could not be asked, or we could not store it. */

@@ -69,9 +69,9 @@ static sefl_status check(journal *j, const uint8_t client[32], uint64_t serial,
               "voucher: another client has this upload key");
     if (st != SEFL_ENOTFOUND)
         SEFL_PASS(st);
-    keys += st == SEFL_ENOTFOUND;
+    keys += before > 0 || st == SEFL_ENOTFOUND; /* not: a forgotten one, again */
     SEFL_NEED(keys <= UPLOAD_KEYS_MAX, SEFL_ESTATE,
-              "voucher: this client has already had %d upload keys, the maximum", UPLOAD_KEYS_MAX);
+              "voucher: this client has already had %d vouchers, the maximum", UPLOAD_KEYS_MAX);
     store_u64(fact, serial);
     memcpy(fact + 8, key, SIGN_PUB_BYTES);
     store_u32(fact + COUNT_AT, keys);

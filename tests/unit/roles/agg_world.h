@@ -62,6 +62,7 @@ typedef struct agg_world {
     ledger_book csp_book;
     csp *server;
     csp_store csp_store;
+    audit_log *audit; /* AS's; NULL: none */
     named_coins csp_coins;
     sefl_coins csp_coins_table;
     uint64_t cut[2];          /* cuts of the next connection: wire of link_pair.h */
@@ -450,6 +451,7 @@ static inline sefl_status aw_try_open(agg_world *w)
                                          .mono = &w->mono,
                                          .log = &w->log },
                                  .journal = w->j,
+                                 .audit = w->audit,
                                  .own = w->own,
                                  .lease_ms = w->lease_ms,
                                  .releases = w->rel,

@@ -5,12 +5,14 @@
 #include "net/https_server.h"
 #include "protocol/http.h"
 #include "roles/aggregator/http.h"
+#include "roles/audit/audit_stores.h"
 #include "roles/client/proof.h"
 #include "roles/csp/vouch.h"
 #include "unit/net/net_ids.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sys/stat.h>
 
 typedef struct site {
     agg_world w;
@@ -20,6 +22,7 @@ typedef struct site {
     https_client *ann, *bob;
     uint8_t ann_key[32], bob_key[32];
     sefl_log log;
+    audit_csp csp_audit;
 } site;
 
 static site s;
@@ -43,6 +46,35 @@ static https_client *client_of(const tls_id *id)
     return c;
 }
 
+static audit_log *audited(const char *name, const sign_key *key)
+{
+    audit_log *a;
+    char folder[300];
+    snprintf(folder, sizeof folder, "%s", folder_path(name));
+    assert_int_equal(mkdir(folder, 0700), 0);
+    CHECK_OK(audit_log_open(
+        &a,
+        &(audit_log_config){ .folder = folder, .key = key, .clock = &s.w.wall, .log = &s.log }));
+    return a;
+}
+
+/* The number of entries of this kind. */
+static unsigned entries(audit_log *a, const char *name, const char *kind)
+{
+    sefl_buf b = { 0 };
+    char path[300], want[60];
+    unsigned n = 0;
+    CHECK_OK(audit_log_sync(a));
+    snprintf(path, sizeof path, "%s/" AUDIT_LOG_NAME, folder_path(name));
+    snprintf(want, sizeof want, "\"kind\":\"%s\"", kind);
+    CHECK_OK(file_read(&b, path, 1 << 20));
+    CHECK_OK(wr_u8(&b, 0));
+    for (const char *at = (const char *)b.p; (at = strstr(at, want)) != NULL; at++)
+        n++;
+    buf_clear(&b);
+    return n;
+}
+
 static int setup(void **state)
 {
     if (folder_make(state) != 0)
@@ -61,6 +93,9 @@ static int setup(void **state)
     memcpy(s.bob_key, tls_id_fingerprint(s.bob_id), 32);
     s.w.id[0] = s.ann_key, s.w.id[1] = s.bob_key;
     s.w.no_vouchers = true;
+    s.w.audit = audited("aggregator", s.w.as);
+    s.csp_audit = (audit_csp){ .inner = s.w.csp_store, .log = audited("csp", s.w.csp) };
+    s.w.csp_store = audit_csp_store(&s.csp_audit);
     CHECK_OK(aw_try_open(&s.w));
     s.w.also_changed = wake;
     s.http = (agg_http){ .task = &s.w.t,
@@ -69,6 +104,7 @@ static int setup(void **state)
                          .ingest = s.w.in,
                          .vocab = s.w.words,
                          .init = s.w.init,
+                         .audit = s.w.audit,
                          .mono = &s.w.mono };
     s.log = log_open(open(folder_path("log"), O_WRONLY | O_CREAT | O_APPEND, 0600), LOG_INFO, NULL);
     assert_true(s.log.fd >= 0);
@@ -92,6 +128,8 @@ static int teardown(void **state)
     https_server_stop(s.server);
     s.server = NULL;
     close(s.log.fd);
+    audit_log_close(s.w.audit);
+    audit_log_close(s.csp_audit.log);
     aw_free(&s.w);
     tls_id_free(s.id);
     tls_id_free(s.ann_id);
@@ -369,7 +407,13 @@ static void vouchers(void)
     /* the same one again is accepted; an older one, the same serial for another key, and another
      * client's key are refused */
     voucher_of(&v, "ann", 0, 5);
-    assert_int_equal(post(s.ann, buf_span(&v)), 200);
+    unsigned at_as = entries(s.w.audit, "aggregator", "vouched");
+    unsigned at_csp = entries(s.csp_audit.log, "csp", "vouched");
+    assert_true(at_as > 0 && at_csp > 0);
+    for (int i = 0; i < 20; i++) /* is no event: a member cannot fill the disks with it */
+        assert_int_equal(post(s.ann, buf_span(&v)), 200);
+    assert_int_equal(entries(s.w.audit, "aggregator", "vouched"), at_as);
+    assert_int_equal(entries(s.csp_audit.log, "csp", "vouched"), at_csp);
     voucher_of(&v, "ann", 2, 4);
     assert_int_equal(post(s.ann, buf_span(&v)), 403);
     voucher_of(&v, "ann", 2, 5);
@@ -377,7 +421,7 @@ static void vouchers(void)
     voucher_of(&v, "bob", 0, 10);
     assert_int_equal(post(s.bob, buf_span(&v)), 403);
     assert_int_equal(s.http.counts[AGG_HTTP_VOUCHER_REFUSED], 6);
-    assert_int_equal(s.http.counts[AGG_HTTP_VOUCHED], 3);
+    assert_int_equal(s.http.counts[AGG_HTTP_VOUCHED], 22);
     assert_int_equal(status_of(s.ann, "/v1/voucher"), 405);
     buf_clear(&v);
 }

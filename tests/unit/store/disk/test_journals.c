@@ -411,7 +411,9 @@ static void csp_voucher_flood(void **state)
     CHECK_OK(d.t.voucher_put(x, ann, 1000, key)); /* one of those that it has had */
     store_u32(key, 5000);
     CHECK_STATUS(d.t.voucher_put(x, ann, 5000, key), SEFL_ESTATE);
-    CHECK_OK(d.t.voucher_put(x, bob, 1, key)); /* nobody else is affected */
+    for (uint32_t i = 1; i <= UPLOAD_KEYS_MAX; i++) /* nobody else is affected */
+        CHECK_OK(d.t.voucher_put(x, bob, i, key));
+    CHECK_STATUS(d.t.voucher_put(x, bob, 5000, key), SEFL_ESTATE); /* one key, many serials */
     CHECK_OK(d.t.voucher_get(x, ann, &serial, key));
     assert_int_equal(serial, 1000);
     assert_int_equal(load_u32(key), UPLOAD_KEYS_MAX);
