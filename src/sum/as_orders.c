@@ -275,7 +275,16 @@ done:
 
 /* ---- reveal ---------------------------------------------------------------------------------- */
 
-/* Handles a failed reveal. */
+/* Gives the round up: the uploads that AS acknowledged do not count. */
+static sefl_status lose(as_rounds *r, uint64_t round, const char *what)
+{
+    log_error(r->c.log, what, lf_u64("round", round), lf_str("why", sefl_last_error()));
+    return as_rounds_say(r, AGG_LOST, round);
+}
+
+/* Handles a failed attempt. The round is lost only if no attempt can succeed (SEFL_ECRYPTO), or if
+ * CSP refuses, for a reason of the protocol, every attempt. A disk that is full or broken, here or
+ * at CSP (SEFL_EIO), is no such reason: AS tries until it works, or until CSP's key expires. */
 static sefl_status not_revealed(as_rounds *r, const agg_order *o, sefl_status why)
 {
     if (why == SEFL_ECANCELLED || is_spoiled(r))
@@ -287,42 +296,28 @@ static sefl_status not_revealed(as_rounds *r, const agg_order *o, sefl_status wh
     if (r->c.strict)
         return why;
     if (why == SEFL_ECRYPTO)
-        return as_rounds_say(r, AGG_LOST, o->round);
-    /* the last two: lanes make no progress, so dial a new link */
-    if (as_link_dead(r->link) || why == SEFL_ECLOSED || why == SEFL_ETIMEOUT)
+        return lose(r, o->round, "round lost");
+    const bool csp_failed =
+        r->link && (as_link_dead(r->link) || as_link_no(r->link) == LINK_NO_FAULT);
+    if (r->c.shared && why == SEFL_EIO && !csp_failed)
+        return why; /* the database: perhaps another process leads now */
+    const bool passes = why == SEFL_EIO || why == SEFL_ECLOSED || why == SEFL_ETIMEOUT;
+    if (!passes && ++r->refused >= REFUSALS_MAX)
+        return lose(r, o->round, "round lost: every attempt failed");
+    /* CSP closes the stream after FAULT; with the last two, lanes make no progress */
+    if (csp_failed || why == SEFL_ECLOSED || why == SEFL_ETIMEOUT)
         return as_rounds_link_down(r, "reveal");
-    if (++r->refused >= REFUSALS_MAX) /* CSP refuses every attempt */
-        return as_rounds_say(r, AGG_LOST, o->round);
     return as_rounds_say(r, AGG_REVEAL_FAILED, o->round);
-}
-
-/* True if the failure is that of a database, which may answer again: the run ends, and this process
- * or another one continues the round. Its uploads are acknowledged, so it is not skipped for that.
- * (Ports report what is lost for good with another status.) */
-static bool may_pass(const as_rounds *r, sefl_status why)
-{
-    return r->c.shared && why == SEFL_EIO;
 }
 
 /* Handles a SET without a usable verdict. Nothing is charged yet. */
 static sefl_status no_verdict(as_rounds *r, const agg_order *o, sefl_status why, bool few,
                               bool lost)
 {
-    bool gone = why != SEFL_ECANCELLED && (few || lost);
-    if (!gone && !as_link_dead(r->link) && may_pass(r, why))
-        return why;
-    /* EIO, EPROTO: AS's store or an upload, or CSP's message */
-    if (r->c.strict || (!gone && why != SEFL_EIO && why != SEFL_EPROTO))
+    if (r->c.strict || why == SEFL_ECANCELLED || !(few || lost))
         return not_revealed(r, o, why);
-    if (gone)
-        log_error(r->c.log, few ? "too few clients are left" : "heads lost",
-                  lf_u64("round", o->round), lf_str("why", sefl_last_error()));
-    if (as_link_dead(r->link)) {
-        SEFL_PASS(as_rounds_link_down(r, "set"));
-        if (!gone)
-            return SEFL_OK;
-    }
-    return as_rounds_say(r, AGG_LOST, o->round);
+    SEFL_PASS(lose(r, o->round, few ? "too few clients are left" : "heads lost"));
+    return as_link_dead(r->link) ? as_rounds_link_down(r, "set") : SEFL_OK;
 }
 
 /* Gets the closed sum of the set, unless CSP has already revealed this round. *handled: the round
@@ -332,12 +327,8 @@ static sefl_status get_sum(as_rounds *r, as_reveal *o, bool *handled)
     if (as_link_peer(r->link)->revealed >= o->round)
         return SEFL_OK;
     sefl_status st = r->c.uploads->sum(r->c.ctx, o->round, &o->sum);
-    *handled = !r->c.strict && !may_pass(r, st) &&
-               (st == SEFL_EIO || st == SEFL_ECRYPTO || st == SEFL_EPROTO || st == SEFL_ERANGE);
-    if (!*handled)
-        return st;
-    log_error(r->c.log, "sum lost", lf_u64("round", o->round), lf_str("why", sefl_last_error()));
-    return as_rounds_say(r, AGG_LOST, o->round);
+    *handled = !r->c.strict && (st == SEFL_ECRYPTO || st == SEFL_EPROTO || st == SEFL_ERANGE);
+    return *handled ? lose(r, o->round, "sum lost") : st;
 }
 
 /* Gets w from CSP. *handled: there is none, and the machine knows it. */
@@ -356,10 +347,11 @@ static sefl_status reveal(as_rounds *r, const agg_order *order, as_reveal *o, in
         }
         r->parts.set = lap(r, &t);
     }
-    if (!r->c.clear)
-        SEFL_PASS(get_sum(r, o, handled));
-    if (*handled)
-        return SEFL_OK;
+    if (!r->c.clear) {
+        st = get_sum(r, o, handled);
+        if (st != SEFL_OK || *handled)
+            return st;
+    }
     r->parts.sum = lap(r, &t);
     st = account_charge(r->c.account, o->round); /* durable before the masked sum leaves */
     r->parts.charge = lap(r, &t);
@@ -394,42 +386,30 @@ static sefl_status room_for_released(as_rounds *r)
     return r->released ? SEFL_OK : sefl_new(&r->released, r->t->values, sizeof *r->released);
 }
 
-static sefl_status order_reveal(as_rounds *r, const agg_order *o)
+/* One attempt. On SEFL_OK the integers are durable, unless *handled: then the attempt failed, and
+ * the machine knows it. */
+static sefl_status attempt(as_rounds *r, const agg_order *o, as_reveal *what, bool *handled)
 {
     sefl_status st = SEFL_OK;
     const task *t = r->t;
     sefl_buf counted = { 0 };
-    bool handled = false, revealed = false;
     uint64_t began = clock_ns(r->c.mono), t0;
-    as_reveal what = {
-        .round = o->round, .attempt = o->attempt, .store = r->store, .fresh = &r->fresh
-    };
-    pthread_mutex_lock(&r->lock);
-    what.clients = agg_remember(r->a).clients;
-    memcpy(what.set, r->row.set, sizeof what.set);
-    bool has_set = r->row.has_set;
-    pthread_mutex_unlock(&r->lock);
-    SEFL_CHECK(has_set, SEFL_ESTATE, "round %" PRIu64 " is to be revealed without a set", o->round);
     SEFL_TRY(as_rounds_keep_history(r)); /* nothing to do if AS has waited for uploads */
     SEFL_TRY(room_for_released(r));
     r->released_in = o->round; /* to be wiped after a failure */
     /* after a crash between the integers and the machine's step, the stored integers are the
      * release: in mode own another reveal would draw AS's noise a second time */
     st = as_store_released(r->store, o->round, r->released, t->values);
-    if (st == SEFL_EIO || st == SEFL_ETIMEOUT) /* they may be there */
+    if (st == SEFL_OK || st == SEFL_EIO ||
+        st == SEFL_ETIMEOUT) /* the last two: they may be there */
         goto done;
-    if (st == SEFL_OK) {
-        st = as_rounds_say(r, AGG_REVEALED, o->round);
-        revealed = true;
-        goto done;
-    }
     if (task_is_sealed(t) && !r->c.clear)
-        what.counted = &counted;
-    SEFL_TRY(reveal(r, o, &what, r->released, &handled));
-    if (handled)
+        what->counted = &counted;
+    st = reveal(r, o, what, r->released, handled);
+    if (st != SEFL_OK || *handled)
         goto done;
     t0 = clock_ns(r->c.mono);
-    if (what.counted)
+    if (what->counted)
         SEFL_TRY(r->store->put(r->store->ctx, AS_COUNTED, o->round, 0, buf_span(&counted)));
     if (!r->c.clear) /* in the clear no restart reads them: a simulation repeats the round */
         SEFL_TRY(as_store_release(r->store, o->round, o->attempt, r->released, t->values));
@@ -438,13 +418,31 @@ static sefl_status order_reveal(as_rounds *r, const agg_order *o)
     r->reveal_ns = t0 - began;
     if (r->link)
         r->times = *as_link_times(r->link);
-    revealed = true;
-    SEFL_TRY(as_rounds_say(r, AGG_REVEALED, o->round));
 done:
-    if (!revealed)
+    if (st != SEFL_OK || *handled)
         as_rounds_drop_released(r);
     buf_clear(&counted);
     return st;
+}
+
+static sefl_status order_reveal(as_rounds *r, const agg_order *o)
+{
+    bool handled = false;
+    as_reveal what = {
+        .round = o->round, .attempt = o->attempt, .store = r->store, .fresh = &r->fresh
+    };
+    pthread_mutex_lock(&r->lock);
+    what.clients = agg_remember(r->a).clients;
+    memcpy(what.set, r->row.set, sizeof what.set);
+    bool has_set = r->row.has_set;
+    pthread_mutex_unlock(&r->lock);
+    SEFL_NEED(has_set, SEFL_ESTATE, "round %" PRIu64 " is to be revealed without a set", o->round);
+    sefl_status st = attempt(r, o, &what, &handled);
+    if (st == SEFL_EIO && !handled) /* this server's disk */
+        return not_revealed(r, o, st);
+    if (st != SEFL_OK || handled)
+        return st;
+    return as_rounds_say(r, AGG_REVEALED, o->round);
 }
 
 /* ---- a round ends ---------------------------------------------------------------------------- */

@@ -146,7 +146,7 @@ static sefl_status walk_body(collect *c, ahe_sum *sum, uint64_t round, const ent
     }
     if (e->check_hash) {
         blake3_end(&h, got);
-        SEFL_CHECK(memcmp(got, e->m.body, sizeof got) == 0, SEFL_EIO,
+        SEFL_CHECK(memcmp(got, e->m.body, sizeof got) == 0, SEFL_ECRYPTO,
                    "%s has changed since it was acknowledged", r.path);
     }
 done:
@@ -382,6 +382,8 @@ static sefl_status wait_for_sum(collect *c, uint64_t round, const sefl_progress 
     SEFL_CHECK(round != 0 && round == c->round && c->given > 0, SEFL_ESTATE,
                "no updates of round %llu", (unsigned long long)round);
     c->hurry = true;
+    if (c->st == SEFL_EIO) /* the disk may answer now */
+        c->st = SEFL_OK, c->failures = 0;
     pthread_cond_signal(&c->work);
     while (!c->closed && c->st == SEFL_OK && (c->busy || c->summed < c->given)) {
         SEFL_CHECK(progress_report(stop, c->summed, c->given), SEFL_ECANCELLED,

@@ -12,7 +12,8 @@
  *     collect_begin(c, 0);                                   // frees the sum
  *
  * If a body cannot be read, or an addition fails half-way, the worker restarts from the first body;
- * after the third failure collect_close returns the reason.
+ * after the third failure collect_close returns the reason: SEFL_ECRYPTO if a file is gone or has
+ * changed; SEFL_EIO if the disk did not answer, and the next call tries again.
  * Threads: any; the sum that collect_close lends has one owner until the next begin.
  * Secrets: none (ciphertexts).   Memory: the sum, 1 MiB, a window into the body, and the list;
  * rooms belong to body_pool. */

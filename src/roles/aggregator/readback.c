@@ -19,9 +19,11 @@ sefl_status readback_open(readback *r, const char *path, uint64_t total, bool wi
     struct stat sb;
     *r = (readback){ .path = path, .total = total, .with_read = with_read };
     r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
-    SEFL_CHECK(r->fd >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
-    SEFL_CHECK(fstat(r->fd, &sb) == 0 && S_ISREG(sb.st_mode), SEFL_EIO, "%s is not a file", path);
-    SEFL_CHECK((uint64_t)sb.st_size == total, SEFL_EIO,
+    SEFL_CHECK(r->fd >= 0, errno == ENOENT ? SEFL_ECRYPTO : SEFL_EIO, "cannot open %s: %s", path,
+               strerror(errno));
+    SEFL_CHECK(fstat(r->fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", path, strerror(errno));
+    SEFL_CHECK(S_ISREG(sb.st_mode), SEFL_ECRYPTO, "%s is not a file", path);
+    SEFL_CHECK((uint64_t)sb.st_size == total, SEFL_ECRYPTO,
                "cannot read %s: it has %jd bytes, not %" PRIu64, path, (intmax_t)sb.st_size, total);
 done:
     if (st != SEFL_OK)
@@ -65,12 +67,12 @@ static sefl_status read_next(const readback *r, uint8_t *out, size_t n)
 {
     size_t got;
     sefl_status st = file_read_at(r->fd, r->path, r->at, out, n, &got);
-    return st == SEFL_OK && got < n ? sefl_fail(SEFL_EIO, "%s is too short", r->path) : st;
+    return st == SEFL_OK && got < n ? sefl_fail(SEFL_ECRYPTO, "%s is too short", r->path) : st;
 }
 
 sefl_status readback_next(readback *r, const uint8_t **out, size_t n, uint8_t *room)
 {
-    SEFL_NEED(n <= r->total - r->at, SEFL_EIO, "cannot read %s: it is too short", r->path);
+    SEFL_NEED(n <= r->total - r->at, SEFL_ECRYPTO, "cannot read %s: it is too short", r->path);
     bool there = r->map && r->at + n <= r->map_from + r->map_bytes;
     if (!there && !r->with_read) {
         map_next(r, n);

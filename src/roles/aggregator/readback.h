@@ -1,6 +1,6 @@
 /* readback: reads a stored body from start to end, and avoids copies where that is safe.
  *
- *     SEFL_TRY(readback_open(&r, path, total, false));      // SEFL_EIO unless it has this size
+ *     SEFL_TRY(readback_open(&r, path, total, false));      // SEFL_ECRYPTO unless it has this size
  *     SEFL_TRY(readback_next(&r, &p, n, room));              // the next n bytes, mapped or in room
  *     readback_close(&r);
  *
@@ -9,6 +9,9 @@
  * would come from the disk, so that a failing disk causes an error and not a signal during an
  * addition. (If another process of AS's user truncates the file between check and use, this process
  * dies.) with_read: maps nothing, for files that may have changed since they were written.
+ *
+ * A file that is gone or has another size is SEFL_ECRYPTO: the body is lost. SEFL_EIO: the disk did
+ * not answer.
  *
  * Threads: one owner.   Secrets: none (ciphertexts).   Memory: a window of 8 MiB. */
 #ifndef ROLES_AGGREGATOR_READBACK_H

@@ -198,9 +198,10 @@ sefl_status rounds_read_head(const rounds *r, const char *path, uint8_t *out)
     sefl_status st = SEFL_OK;
     size_t got, want = head_bytes(r->c.as.task->seal);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
+    SEFL_CHECK(fd >= 0, errno == ENOENT ? SEFL_ECRYPTO : SEFL_EIO, "cannot open %s: %s", path,
+               strerror(errno));
     SEFL_TRY(file_read_at(fd, path, 0, out, want, &got));
-    SEFL_CHECK(got == want, SEFL_EIO, "%s is shorter than it was", path);
+    SEFL_CHECK(got == want, SEFL_ECRYPTO, "%s is shorter than it was", path);
 done:
     if (fd >= 0)
         close(fd);

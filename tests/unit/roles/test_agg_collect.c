@@ -158,7 +158,7 @@ static void from_rooms(void **state)
         m[1].body[0] ^= 1; /* spoils the sum: bodies from rooms are then read from their files */
         CHECK_OK(collect_add(c, 3, &m[0], false, in_room(&b, rs, 0)));
         CHECK_OK(collect_add(c, 3, &m[1], true, NULL));
-        CHECK_STATUS(collect_close(c, 3, &sum, NULL), SEFL_EIO);
+        CHECK_STATUS(collect_close(c, 3, &sum, NULL), SEFL_ECRYPTO);
         assert_int_equal(body_pool_taken(rs), 0);
         CHECK_OK(collect_add(c, 3, &m[2], false, in_room(&b, rs, 2))); /* counted, not summed */
         assert_int_equal(body_pool_taken(rs), 0);
@@ -277,7 +277,7 @@ static void damage_is_found(void **state)
     m[1].body[0] ^= 1;
     CHECK_OK(collect_add(c, 1, &m[0], true, NULL));
     CHECK_OK(collect_add(c, 1, &m[1], true, NULL));
-    CHECK_STATUS(collect_close(c, 1, &sum, NULL), SEFL_EIO);
+    CHECK_STATUS(collect_close(c, 1, &sum, NULL), SEFL_ECRYPTO);
     assert_non_null(strstr(sefl_last_error(), "has changed"));
     assert_null(sum);
     m[1].body[0] ^= 1;
@@ -285,11 +285,11 @@ static void damage_is_found(void **state)
     collect_begin(c, 2);
     CHECK_OK(collect_add(c, 2, &m[0], false, NULL));
     CHECK_OK(collect_add(c, 2, &m[1], false, NULL));
-    CHECK_STATUS(collect_close(c, 2, &sum, NULL), SEFL_EIO);
+    CHECK_STATUS(collect_close(c, 2, &sum, NULL), SEFL_ECRYPTO);
     unlink(folder_path("body-ef")); /* gone */
     collect_begin(c, 3);
     CHECK_OK(collect_add(c, 3, &m[1], false, NULL));
-    CHECK_STATUS(collect_close(c, 3, &sum, NULL), SEFL_EIO);
+    CHECK_STATUS(collect_close(c, 3, &sum, NULL), SEFL_ECRYPTO);
     collect_begin(c, 4);
     atomic_store(&hold, true);
     CHECK_OK(collect_add(c, 4, &m[0], false, NULL));

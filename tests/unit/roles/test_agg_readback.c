@@ -55,7 +55,7 @@ static void the_bytes_in_order(void **state)
         else if (i < 4) /* it was just written */
             assert_true(mapped > BYTES / 2);
         const uint8_t *p;
-        CHECK_STATUS(readback_next(&r, &p, 1, room), SEFL_EIO); /* nothing after it */
+        CHECK_STATUS(readback_next(&r, &p, 1, room), SEFL_ECRYPTO); /* nothing after it */
         readback_close(&r);
         readback_close(&r);
     }
@@ -66,17 +66,17 @@ static void other_sizes_are_refused(void **state)
     (void)state;
     readback r;
     const uint8_t *p;
-    CHECK_STATUS(readback_open(&r, path, BYTES + 1, false), SEFL_EIO);
-    CHECK_STATUS(readback_open(&r, path, BYTES - 1, false), SEFL_EIO);
-    CHECK_STATUS(readback_open(&r, folder_path("none"), BYTES, false), SEFL_EIO);
-    CHECK_STATUS(readback_open(&r, folder_path(""), BYTES, false), SEFL_EIO);
+    CHECK_STATUS(readback_open(&r, path, BYTES + 1, false), SEFL_ECRYPTO);
+    CHECK_STATUS(readback_open(&r, path, BYTES - 1, false), SEFL_ECRYPTO);
+    CHECK_STATUS(readback_open(&r, folder_path("none"), BYTES, false), SEFL_ECRYPTO);
+    CHECK_STATUS(readback_open(&r, folder_path(""), BYTES, false), SEFL_ECRYPTO);
     readback_close(&r);
     CHECK_OK(readback_open(&r, path, BYTES, true)); /* cut while it is read */
     CHECK_OK(readback_next(&r, &p, PIECE, room));
     assert_int_equal(truncate(path, 2 * PIECE - 5), 0);
-    CHECK_STATUS(readback_next(&r, &p, PIECE, room), SEFL_EIO);
+    CHECK_STATUS(readback_next(&r, &p, PIECE, room), SEFL_ECRYPTO);
     readback_close(&r);
-    CHECK_STATUS(readback_open(&r, path, BYTES, false), SEFL_EIO);
+    CHECK_STATUS(readback_open(&r, path, BYTES, false), SEFL_ECRYPTO);
     /* a hole has no page in memory until it is read: mapped or read, it is zeros */
     assert_int_equal(truncate(path, BYTES), 0);
     CHECK_OK(readback_open(&r, path, BYTES, false));

@@ -238,6 +238,130 @@ static void a_lost_head(void **state)
     aw_free(&w);
 }
 
+/* ---- disks that fail for a while ------------------------------------------------------------- */
+
+/* The operation that fails, and how often from now on. More often than CSP may refuse a round. */
+enum { CSP_PUTS_SET, CSP_GETS_KEY, CSP_CHARGES, AS_PUTS_VERDICT, AS_GETS_TREE, AS_PUTS_MASK };
+enum { FAILING = AS_PUTS_MASK + 1, FAILURES = 6 };
+static struct {
+    unsigned which, left;
+    csp_store csp;
+    as_store as;
+} disk;
+
+static sefl_status fails(unsigned which)
+{
+    if (disk.which != which || disk.left == 0)
+        return SEFL_OK;
+    disk.left--;
+    return sefl_fail(SEFL_EIO, "test: no space left");
+}
+
+static sefl_status set_put(void *ctx, uint64_t round, sefl_span set, const round_entry *kept,
+                           uint32_t n)
+{
+    SEFL_PASS(fails(CSP_PUTS_SET));
+    return disk.csp.set_put(ctx, round, set, kept, n);
+}
+
+static sefl_status key_get(void *ctx, const uint8_t who[32], uint64_t *serial,
+                           uint8_t key[SIGN_PUB_BYTES])
+{
+    SEFL_PASS(fails(CSP_GETS_KEY));
+    return disk.csp.voucher_get(ctx, who, serial, key);
+}
+
+static sefl_status csp_put(void *ctx, csp_record what, uint64_t round, sefl_span bytes)
+{
+    if (what == CSP_CHARGING)
+        SEFL_PASS(fails(CSP_CHARGES));
+    return disk.csp.put(ctx, what, round, bytes);
+}
+
+static sefl_status as_put(void *ctx, as_record what, uint64_t round, uint64_t attempt,
+                          sefl_span bytes)
+{
+    if (what == AS_VERDICT || what == AS_MASK)
+        SEFL_PASS(fails(what == AS_MASK ? AS_PUTS_MASK : AS_PUTS_VERDICT));
+    return disk.as.put(ctx, what, round, attempt, bytes);
+}
+
+static sefl_status as_get(void *ctx, as_record what, uint64_t round, sefl_buf *out)
+{
+    SEFL_PASS(disk.as.get(ctx, what, round, out));
+    return what == AS_TREE ? fails(AS_GETS_TREE) : SEFL_OK; /* once the set is frozen */
+}
+
+static void failing_journal(agg_world *w)
+{
+    disk.as = w->store;
+    w->store.put = as_put, w->store.get = as_get;
+}
+
+/* The round's uploads are acknowledged: no failure of a disk, here or at CSP, discards them. */
+static void a_full_disk_costs_no_round(void **state)
+{
+    (void)state;
+    for (unsigned which = 0; which < FAILING; which++) {
+        agg_world w;
+        aw_make(&w, (const char *const[]){ "rounds.enough=3", "rounds.count=1", NULL });
+        disk.which = which, disk.left = 0;
+        disk.csp = w.csp_store;
+        w.csp_store.set_put = set_put;
+        w.csp_store.voucher_get = key_get;
+        w.csp_store.put = csp_put;
+        w.watch_journal = failing_journal;
+        aw_start(&w);
+        assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+        disk.left = which == 0 ? FAILURES : 2;
+        aw_upload_all(&w, 1, 7);
+        CHECK_OK(aw_join(&w));
+        assert_int_equal(disk.left, 0);
+        assert_false(w.report[0].skipped);
+        assert_int_equal(w.report[0].clients, 3);
+        assert_true(aw_logged(&w, "round not revealed", "") + aw_logged(&w, "no link", "") > 0);
+        aw_check_model(&w, (const unsigned[]){ 7 }, 1);
+        aw_check_ledgers(&w, 1);
+        assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 1);
+        aw_free(&w);
+    }
+}
+
+/* The file of an upload cannot be opened for a while: a head, then a body. */
+static void an_upload_that_cannot_be_read_for_a_while(void **state)
+{
+    (void)state;
+    agg_world w;
+    sefl_buf path = { 0 };
+    round_entry m;
+    char moved[300];
+    aw_make(&w, (const char *const[]){ "rounds.enough=2", "rounds.count=1", NULL });
+    w.stop_in = AGG_REVEALING, w.stop_round = 1;
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    aw_upload_all(&w, 1, 3);
+    assert_int_equal(aw_join(&w), SEFL_ECANCELLED);
+    CHECK_OK(aw_try_open(&w));
+    aw_client(&w, m.client, 1);
+    sefl_free(aw_body(&w, 1, 1, m.body));
+    CHECK_OK(ingest_body_path(w.j, &path, 1, &m));
+    aw_close(&w);
+    /* a link to itself: open fails with ELOOP, also for root */
+    assert_int_equal(rename((const char *)path.p, aw_path(&w, moved, "moved")), 0);
+    assert_int_equal(symlink((const char *)path.p, (const char *)path.p), 0);
+    w.stop_in = AGG_PHASES;
+    aw_start(&w);
+    for (int i = 0; i < 5000 && aw_logged(&w, "round not revealed", "cannot open") < 3; i++)
+        usleep(1000);
+    assert_int_equal(rename(moved, (const char *)path.p), 0);
+    buf_clear(&path);
+    CHECK_OK(aw_join(&w));
+    assert_false(w.report[0].skipped);
+    aw_check_model(&w, (const unsigned[]){ 3 }, 1);
+    aw_check_ledgers(&w, 1);
+    aw_free(&w);
+}
+
 /* CSP had to wipe the key while AS was unreachable: that round is skipped, the next one is
  * normal. */
 static void an_expired_round(void **state)
@@ -285,10 +409,16 @@ static void no_proof_without_a_seal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_refused_head),     cmocka_unit_test(too_few_are_left),
-        cmocka_unit_test(a_verdict_is_final), cmocka_unit_test(heads_go_early),
-        cmocka_unit_test(lost_vouchers),      cmocka_unit_test(a_lost_head),
-        cmocka_unit_test(an_expired_round),   cmocka_unit_test(no_proof_without_a_seal),
+        cmocka_unit_test(a_refused_head),
+        cmocka_unit_test(too_few_are_left),
+        cmocka_unit_test(a_verdict_is_final),
+        cmocka_unit_test(heads_go_early),
+        cmocka_unit_test(lost_vouchers),
+        cmocka_unit_test(a_lost_head),
+        cmocka_unit_test(an_expired_round),
+        cmocka_unit_test(no_proof_without_a_seal),
+        cmocka_unit_test(a_full_disk_costs_no_round),
+        cmocka_unit_test(an_upload_that_cannot_be_read_for_a_while),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
