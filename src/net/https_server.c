@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/cond.h"
 #include "net/buckets.h"
+#include "net/https_form.h"
 #include "net/https_inside.h"
 #include "net/https_text.h"
 #include "net/socket.h"
@@ -189,23 +190,6 @@ static sefl_span field(const https_request *r, const char *name)
     return value ? span_of_str(value) : (sefl_span){ 0 };
 }
 
-static enum MHD_Result count_length(void *n, enum MHD_ValueKind kind, const char *key,
-                                    const char *value)
-{
-    (void)kind, (void)value;
-    *(unsigned *)n += strcasecmp(key, "Content-Length") == 0;
-    return MHD_YES;
-}
-
-/* A repeated Content-Length is invalid, whatever its values: libmicrohttpd would use the first,
- * others the last. */
-static sefl_span length_of(const https_request *r, struct MHD_Connection *mhd)
-{
-    unsigned n = 0;
-    (void)MHD_get_connection_values(mhd, MHD_HEADER_KIND, count_length, &n);
-    return n > 1 ? span_of_str("twice") : field(r, "Content-Length");
-}
-
 /* Checks the peer, whatever it requests. True if the request may proceed. */
 static bool admit_peer(https_server *s, https_inner *in, bool open)
 {
@@ -243,7 +227,8 @@ static bool admit(https_server *s, https_inner *in)
                           &(https_said){ .bytes = head ? head->header_size : SIZE_MAX,
                                          .path = span_of_str(r->path),
                                          .coding = field(r, "Transfer-Encoding"),
-                                         .length = length_of(r, in->conn->mhd) },
+                                         .length = field(r, "Content-Length"),
+                                         .form = https_form_why(in->conn->mhd) },
                           open ? s->c.open_max : s->c.body_max))
         refuse(in, no.event, no.status, "%s", no.why);
     else if (s->peer_bytes && r->body_bytes > 0 && r->peer.code == X509_OK &&
@@ -502,6 +487,7 @@ static sefl_status start_daemon(https_server *s)
         (c->limits.connections + 8) *
             c->threads, /* on_accept counts; this is shared by the threads */
         MHD_OPTION_CONNECTION_TIMEOUT, c->limits.idle_s, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_UNESCAPE_CALLBACK, https_form_unescape, NULL,
         c->threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, c->threads, MHD_OPTION_END);
     SEFL_NEED(s->daemon, SEFL_EIO, "https: the server cannot start on port %u", s->port);
     s->listener = -1; /* the daemon's now */

@@ -20,7 +20,8 @@
  * the body, or the server disconnects a slow peer, end gets SEFL_ECLOSED and its answer is dropped.
  * If the handler rejects a body, the server answers at once; a peer that then sends over 4 MiB, or
  * has not closed after 10 s (or idle_s, if less), is disconnected and counted as slow. Paths have
- * at most 1,024 printable characters, without "..", "//" or a backslash; any other gets 400.
+ * at most 1,024 printable characters, without "..", "//" or a backslash; any other gets 400, and so
+ * does a malformed field or query (https_form.h).
  *
  * Threads: handlers run concurrently on the server's threads (config.threads, default 2); the
  * requests of one connection run one after another. A handler that blocks delays the other
@@ -67,6 +68,7 @@
     X(PEER_BYTES, "byte_rate")                 /* 429 */                                  \
     X(HEADERS, "headers_too_large")            /* 431 */                                  \
     X(PATH, "bad_path")                        /* 400 */                                  \
+    X(FORM, "bad_form")                        /* 400 (https_form.h) */                   \
     X(LENGTH, "no_length")                     /* 411; 400: not a number */               \
     X(TOO_LARGE, "body_too_large")             /* 413 */                                  \
     X(BODY_SLOW, "body_slow")                  /* body too slow: closed */                \

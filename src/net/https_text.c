@@ -56,6 +56,8 @@ bool https_said_check(https_refusal *no, uint64_t *body_bytes, const https_said 
                      HTTPS_HEAD_MAX);
     if (!https_path_check(h->path))
         return no_to(no, HTTPS_EVENT_PATH, 400, "bad path");
+    if (h->form)
+        return no_to(no, HTTPS_EVENT_FORM, 400, "%s", h->form);
     if (h->coding.p)
         return no_to(no, HTTPS_EVENT_LENGTH, 411, "a body needs Content-Length");
     if (h->length.p && !https_number_read(&n, h->length))

@@ -41,6 +41,7 @@ typedef struct https_said {
     sefl_span path;   /* decoded, without the query */
     sefl_span coding; /* Transfer-Encoding; p NULL: missing */
     sefl_span length; /* Content-Length; p NULL: missing, so there is no body */
+    const char *form; /* what https_form_why has found; NULL: nothing */
 } https_said;
 
 typedef struct https_refusal {
@@ -50,8 +51,9 @@ typedef struct https_refusal {
 } https_refusal;
 
 /* True if the request may proceed, with a body of *body_bytes <= most. Otherwise *no has the first
- * failed check, in this order: header size (431), path (400), body without a length (411), length
- * that is not a number (400), length above `most` (413). Writes only one of *no and *body_bytes. */
+ * failed check, in this order: header size (431), path (400), form (400), body without a length
+ * (411), length that is not a number (400), length above `most` (413). Writes only one of *no and
+ * *body_bytes. */
 bool https_said_check(https_refusal *no, uint64_t *body_bytes, const https_said *h, uint64_t most);
 
 #endif

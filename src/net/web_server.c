@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "net/https_form.h"
 #include "net/https_inside.h"
 #include "net/socket.h"
 
@@ -384,6 +385,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *conn, const 
     web_answer a = { .status = 200, .type = "text/plain; charset=utf-8", .fd = -1 };
     const union MHD_ConnectionInfo *own =
         MHD_get_connection_info(conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    const char *malformed = https_form_why(conn);
     (void)version, (void)data, (void)data_n, (void)ctx;
     if (own && own->socket_context)
         ((visitor *)own->socket_context)->asked = true;
@@ -391,6 +393,10 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *conn, const 
         a.status = MHD_HTTP_METHOD_NOT_ALLOWED;
         if (wr_fmt(&a.headers, "Allow: GET, HEAD\n") != SEFL_OK ||
             wr_fmt(&a.body, "GET and HEAD only\n") != SEFL_OK)
+            return MHD_NO;
+    } else if (malformed) {
+        a.status = MHD_HTTP_BAD_REQUEST;
+        if (wr_fmt(&a.body, "%s\n", malformed) != SEFL_OK)
             return MHD_NO;
     } else {
         if (s->c.id)
@@ -479,7 +485,8 @@ sefl_status web_server_check_loopback(const char *address)
     MHD_OPTION_EXTERNAL_LOGGER, https_mhd_log, (s)->c.log, MHD_OPTION_LISTEN_SOCKET, (fd), \
         MHD_OPTION_CONNECTION_LIMIT, (s)->c.connections, MHD_OPTION_CONNECTION_TIMEOUT,    \
         (s)->c.idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,       \
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, (s)
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, (s), \
+        MHD_OPTION_UNESCAPE_CALLBACK, https_form_unescape, NULL
 
 static struct MHD_Daemon *start_daemon(web_server *s, int fd)
 {

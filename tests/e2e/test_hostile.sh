@@ -55,7 +55,7 @@ note "the good ones have finished"
 
 # every kind was tried, each reason was counted
 for reason in handshake_failed handshake_slow header_slow not_http certificate request_rate \
-    headers_too_large bad_path no_length body_too_large body_slow body_cut \
+    headers_too_large bad_path bad_form no_length body_too_large body_slow body_cut \
     certificate.no_certificate certificate.unknown_issuer certificate.expired certificate.wrong_role \
     version_refused no_such_path wrong_method bad_numbers \
     upload.taken upload.late upload.early upload.size upload.not_cipher upload.replaced upload.cut; do

@@ -375,6 +375,7 @@ static void k_bad_http(attacker *a)
         "GET /v1/task HTTP/1.1\r\nno colon here\r\n\r\n",
         "GET /../../etc/passwd HTTP/1.1\r\n" HOST "\r\n",
         "GET /v1//task HTTP/1.1\r\n" HOST "\r\n",
+        "GET /v1/task HTTP/1.1\r\n" HOST "Content-Length : 5\r\n\r\nhello",
         "GET /v1/nothing HTTP/1.1\r\n" HOST "\r\n",
         "GET /v1/round/18446744073709551616/model HTTP/1.1\r\n" HOST "\r\n",
         "GET /v1/round?after=-1&wait=x HTTP/1.1\r\n" HOST "\r\n",

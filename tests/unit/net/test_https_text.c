@@ -105,7 +105,8 @@ static void the_order_of_a_head(void **state)
     } t[] = {
         { { HTTPS_HEAD_MAX + 1, bad, coding, text }, 431, HTTPS_EVENT_HEADERS, "32768 bytes" },
         { { SIZE_MAX, good, none, none }, 431, HTTPS_EVENT_HEADERS, "32768 bytes" },
-        { { HTTPS_HEAD_MAX, bad, coding, text }, 400, HTTPS_EVENT_PATH, "bad path" },
+        { { HTTPS_HEAD_MAX, bad, coding, text, "odd" }, 400, HTTPS_EVENT_PATH, "bad path" },
+        { { 100, good, coding, text, "odd" }, 400, HTTPS_EVENT_FORM, "odd" },
         { { 100, good, coding, text }, 411, HTTPS_EVENT_LENGTH, "needs Content-Length" },
         { { 100, good, coding, fits }, 411, HTTPS_EVENT_LENGTH, "needs Content-Length" },
         { { 100, good, none, text }, 400, HTTPS_EVENT_LENGTH, "bad Content-Length" },

@@ -66,15 +66,18 @@ static const char *ask(const local_http *h, const char *bytes, size_t n)
     return got;
 }
 
-/* Sends the text with the server's port instead of the first "@". */
+/* Sends the text with the server's port instead of the first "@", and a byte 0 for each "$". */
 static const char *say(const local_http *h, const char *text)
 {
-    char with[512];
+    char with[512], port[8];
     const size_t n = strcspn(text, "@");
-    if (text[n] != '@')
-        return ask(h, text, strlen(text));
-    snprintf(with, sizeof with, "%.*s%u%s", (int)n, text, local_http_port(h), text + n + 1);
-    return ask(h, with, strlen(with));
+    snprintf(port, sizeof port, "%u", local_http_port(h));
+    snprintf(with, sizeof with, "%.*s%s%s", (int)n, text, text[n] ? port : "",
+             text[n] ? text + n + 1 : "");
+    const size_t all = strlen(with);
+    for (size_t i = 0; i < all; i++)
+        with[i] = with[i] == '$' ? 0 : with[i];
+    return ask(h, with, all);
 }
 
 static void answers(void **state)
@@ -126,6 +129,17 @@ static void bad_requests(void **state)
         { "GET /healthz HTTP/1.1\r\nHost: evil.example:@\r\n\r\n", " 403 " },
         { "GET /healthz HTTP/1.1\r\nHost: localhost:1\r\n\r\n", " 403 " },
         { "GET /healthz HTTP/1.0\r\n\r\n", " 403 " },
+        { "GET /healthz%00 HTTP/1.1\r\nHost: localhost:@\r\n\r\n", " 404 " },
+        { "GET /healthz?a%00=b HTTP/1.1\r\nHost: localhost:@\r\n\r\n", " 400 " },
+        { "GET /healthz?a=%0a HTTP/1.1\r\nHost: localhost:@\r\n\r\n", " 400 " },
+        { "GET /healthz HTTP/1.1\r\nHost: localhost:@\r\nX$Y: a\r\n\r\n", " 400 " },
+        { "GET /healthz HTTP/1.1\r\nHost: localhost:@\r\nX Y: a\r\n\r\n", " 400 " },
+        { "GET /healthz HTTP/1.1\r\nHost: localhost:@\r\nHost: evil.example\r\n\r\n", " 400 " },
+        { "GET /healthz HTTP/1.1\r\nHost: localhost:@\r\nContent-Length : 5\r\n\r\nhello",
+          " 400 " },
+        { "GET /healthz HTTP/1.1\r\nHost: localhost:@\r\nContent-Length: 0\r\nContent-Length: 0"
+          "\r\n\r\n",
+          " 400 " },
         { "GET /healthz HTTP/9.9\r\n\r\n", NULL },
         { "GET /healthz HTTP/1.1\r\n\r\n", NULL }, /* 1.1 wants a Host */
         { "\x16\x03\x01\x02\x01\x01\xfc\x03\x03 a TLS hello\r\n\r\n", NULL },
