@@ -198,7 +198,8 @@ SEFL_API int sefl_client_wanted(sefl_client *c);
 
 /* Runs the client with the trainer of its configuration: the built-in models on the text of `text`,
  * or the command `trainer`. This is the program `sefl client`. Returns SEFL_OK when the task is
- * over or sefl_client_stop was called. A client either runs or waits: SEFL_ESTATE otherwise. */
+ * over or sefl_client_stop was called; SEFL_EAUTH if the server refused this client at the stop. A
+ * client either runs or waits: SEFL_ESTATE otherwise. */
 SEFL_API sefl_status sefl_client_run(sefl_client *c);
 
 /* Ends waits, transfers and built-in training soon; the owner's blocked call returns. Any thread

@@ -13,7 +13,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_MISUSE = 2 };
+enum {
+    CLI_DONE = 0,
+    CLI_FAILED = 1,
+    CLI_MISUSE = 2,
+    CLI_REFUSED =
+        3 /* `sefl client`: the server refuses this client, or its update was not counted */
+};
 
 struct cli_action;
 struct cli_shortcut;

@@ -1,7 +1,8 @@
 /* A client's decisions. Invariants:
  *   1. A client flips a round's coin once and trains it at most once; rounds only grow (`done`).
  *   2. Once TRAINED, the only order is to UPLOAD those bytes, until a receipt or a refusal.
- *   3. The client retries every failure after a pause; only OVER and the task's own limits stop it.
+ *   3. The client retries every failure after a pause; only a signed end and the task's own limits
+ *      stop it.
  *   4. Under hidden sampling a client that was not selected does the same work with zeros. */
 #include "protocol/participant.h"
 
@@ -73,6 +74,23 @@ static void done_with_round(participant *m)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
+static sefl_status not_accepted(participant *m, sefl_status why, uint64_t now)
+{
+    sefl_status st = back_off(m, now);
+    return st != SEFL_OK ? st : why;
+}
+
+/* Whatever else the news says, only AS's signature under the end of this task ends it. */
+static sefl_status over(participant *m, const participant_event *e, uint64_t now)
+{
+    round_end end;
+    sefl_status st = e->checked ? SEFL_OK : participant_end_check(m->t, &end, e->news->header);
+    if (st != SEFL_OK)
+        return not_accepted(m, st, now);
+    stopped(m, e->news->why[0] ? e->news->why : "the task is over");
+    return SEFL_OK;
+}
+
 static sefl_status open_round(participant *m, const participant_event *e, uint64_t now)
 {
     const round_news *n = e->news;
@@ -81,10 +99,8 @@ static sefl_status open_round(participant *m, const participant_event *e, uint64
     if (n->round <= m->done || n->left_ms == 0)
         return pause_ms(m, POLL_PAUSE_MS, now);
     sefl_status st = e->checked ? SEFL_OK : participant_header_check(t, &h, n->header, n->round);
-    if (st != SEFL_OK) {
-        sefl_status again = back_off(m, now);
-        return again != SEFL_OK ? again : st;
-    }
+    if (st != SEFL_OK)
+        return not_accepted(m, st, now);
     if (participant_is_spent(m) && !m->stays) {
         stopped(m, "this client has taken part in as many rounds as the task allows");
         return SEFL_OK;
@@ -114,8 +130,7 @@ static sefl_status got_news(participant *m, const participant_event *e, uint64_t
     case ROUND_OPEN:
         return open_round(m, e, now);
     case ROUND_OVER:
-        stopped(m, e->news->why[0] ? e->news->why : "the task is over");
-        return SEFL_OK;
+        return over(m, e, now);
     case ROUND_WAITING:
     case ROUND_CLOSED:
     case ROUND_PAUSED:

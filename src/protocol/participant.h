@@ -82,7 +82,7 @@ typedef struct round_news {
     uint64_t round;
     uint64_t left_ms; /* OPEN: time until the deadline */
     sefl_span header; /* OPEN: envelope of the header, signed by both; OVER: envelope of the end,
-                       * signed by AS; empty if no round was released */
+                       * signed by AS */
     char why[128];    /* OVER: why the task ended */
 } round_news;
 /* out->header points into scratch, which the caller owns. SEFL_EPROTO if the format is wrong. */
@@ -107,8 +107,8 @@ typedef struct participant_event {
                              * value counts */
     bool charged;           /* REFUSED: this client's ledger has charged the round, so bytes of the
                              * update may have left: the round counts against max_per_client */
-    bool checked;           /* GOT_NEWS: participant_header_check has accepted this header. For a
-                             * driver of many participants, which checks once for all of them */
+    bool checked;           /* GOT_NEWS: participant_header_check has accepted this header, or
+                             * participant_end_check this end. For a driver that has checked it */
 } participant_event;
 
 typedef struct participant participant;
@@ -134,10 +134,12 @@ sefl_status participant_header_check(const task *t, round_header *out, sefl_span
                                      uint64_t round) SEFL_MUST_CHECK;
 
 /* Reads AS's statement about the end of the task, and checks its signature, the task and the
- * round. */
+ * round. Round 0: no round was released. */
 sefl_status participant_end_check(const task *t, round_end *out,
                                   sefl_span envelope) SEFL_MUST_CHECK;
 
+/* SEFL_EAUTH or SEFL_EPROTO for news of an open round or of the end whose envelope is not accepted:
+ * the participant backs off and asks again. Only a signed end ends it. */
 sefl_status participant_on(participant *m, const participant_event *e,
                            uint64_t now_ms) SEFL_MUST_CHECK;
 participant_order participant_next(participant *m, uint64_t now_ms);

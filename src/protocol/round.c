@@ -121,7 +121,6 @@ sefl_status round_end_read(round_end *out, sefl_span in)
     *out = v;
     SEFL_NEED(in.n == END_BYTES, SEFL_EPROTO, "end: %zu bytes instead of %d", in.n, END_BYTES);
     ROUND_END_FIELDS(READ)
-    SEFL_NEED(v.round >= 1, SEFL_EPROTO, "end: rounds count from 1");
     *out = v;
     return SEFL_OK;
 }

@@ -90,7 +90,8 @@ typedef struct round_end {
     ROUND_END_FIELDS(ROUND_FIELD)
 } round_end;
 
-/* The readers return SEFL_EPROTO if the length is wrong or the round is 0. round_header_read also
+/* The readers return SEFL_EPROTO if the length is wrong, or if the round is 0, except in an end:
+ * no round was released. round_header_read also
  * refuses an unknown suite or a key of the wrong length. The size_t writers return the length. */
 size_t round_header_write(uint8_t out[HEADER_MAX], const round_header *h);
 sefl_status round_header_read(round_header *out, sefl_span in) SEFL_MUST_CHECK;

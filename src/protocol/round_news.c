@@ -94,8 +94,8 @@ sefl_status round_news_read(round_news *out, sefl_buf *scratch, sefl_span json)
     memcpy(n.why, why, strlen(why) + 1);
 
     SEFL_TRY(get_text(&header, root, "header", ENVELOPE_MAX * 4 / 3 + 4));
-    SEFL_CHECK(n.state == ROUND_OVER || (n.state == ROUND_OPEN) == (*header != 0), SEFL_EPROTO,
-               "round news: an open round must have a header; only the end may have one too");
+    SEFL_CHECK((n.state == ROUND_OPEN || n.state == ROUND_OVER) == (*header != 0), SEFL_EPROTO,
+               "round news: an open round and the end must have an envelope, and nothing else may");
     SEFL_CHECK(n.state == ROUND_OPEN ? n.round >= 1 : n.left_ms == 0, SEFL_EPROTO,
                "round news: round and left_ms do not match the state");
     SEFL_TRY(buf_extend(scratch, &raw, ENVELOPE_MAX));

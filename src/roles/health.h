@@ -62,7 +62,7 @@ sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n) 
 /* What a reader of a page learns (`sefl status`). A number that the page does not have is 0, or NAN
  * if it is a double; a missing text is "". */
 typedef struct health_facts {
-    char role[16], phase[64], name[80], task[65], why[128], last_outcome[16];
+    char role[16], phase[160], name[80], task[65], why[128], last_outcome[16];
     bool healthy, peer_is_there, paused, pausing, ending;
     bool has_arrived, has_queue;
     uint64_t round, rounds, arrived, need, most, extensions, deadline_at, last_round, queued;

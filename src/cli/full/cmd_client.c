@@ -112,6 +112,7 @@ static int run(void *self)
     s->line.on = meter_terminal();
     if (s->line.on) /* the line shows progress; the log adds only warnings and errors */
         s->d.least = LOG_WARN;
+    s->d.refused = CLI_REFUSED;
     int rc = daemon_run(self, &cmd_client, start, &sefl_client_calls);
     meter_stop(&s->line);
     for (size_t i = 0; s->given[i]; i++)
@@ -137,7 +138,10 @@ const cli_command cmd_client = {
         "model for the owner (settings models, models_keep) and exits with 0, or waits for the "
         "next task (setting stay). With eval: own, it also evaluates the models on a part of the "
         "text that it does not train on; only the owner sees the result. If it cannot take part, "
-        "it prints the reason and exits with 1. SIGTERM stops it cleanly; a restart resumes the "
+        "it prints the reason and exits with 1; with 3 if the server refuses it (for a day, or "
+        "when "
+        "it is stopped) or did not count three of its updates. SIGTERM stops it cleanly; a restart "
+        "resumes the "
         "task. SIGHUP reloads the policy, the certificates and the log level. Every setting of "
         "the file is also an option.",
     .notes = "The policy sets the limits that the owner of the text accepts. 'sefl init "

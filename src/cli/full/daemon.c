@@ -112,5 +112,7 @@ int daemon_run(void *self, const cli_command *c, daemon_start *start, const daem
     if (st == SEFL_OK)
         return CLI_DONE;
     int rc = cli_failed(c, st);
-    return d->role ? CLI_FAILED : rc;
+    if (!d->role)
+        return rc;
+    return st == SEFL_EAUTH && d->refused ? d->refused : CLI_FAILED;
 }

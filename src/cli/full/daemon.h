@@ -56,6 +56,7 @@ typedef struct daemon {
     log_level least; /* minimum log level unless `log` is set */
     sefl_clock wall;
     const char *user;     /* user to switch to once the port is bound; NULL: none */
+    int refused;          /* exit status if the role ends with SEFL_EAUTH; 0: CLI_FAILED */
     _Atomic(void *) role; /* NULL: not started yet */
     atomic_bool ended;
     sefl_progress going; /* says no after SIGTERM: for a start that waits */

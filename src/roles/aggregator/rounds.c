@@ -564,7 +564,8 @@ bool rounds_has_news(rounds *r, uint64_t after)
     return w == ROUND_OPEN || w == ROUND_OVER;
 }
 
-/* Signs which model is the final one; writes nothing if no round was released. Under the lock. */
+/* Signs that the task is over and which model is the final one (round 0: no round was released).
+ * Under the lock. */
 static sefl_status sign_end(rounds *r, sefl_buf *out)
 {
     const release_from from = as_rounds_model(r->driver);
@@ -572,8 +573,6 @@ static sefl_status sign_end(rounds *r, sefl_buf *out)
     round_end e = { .round = from.round };
     uint8_t bytes[END_BYTES];
     envelope env = { .kind = SIGN_END, .content = span_of(bytes, sizeof bytes) };
-    if (from.round == 0)
-        return SEFL_OK;
     memcpy(e.task, t->id, sizeof e.task);
     memcpy(e.model, from.hash, sizeof e.model);
     round_end_write(bytes, &e);

@@ -54,7 +54,7 @@ static void save_status(client *c, const char *doing)
     sefl_buf b = { 0 };
     unsigned status;
     const health_news n = { .role = "client",
-                            .healthy = true,
+                            .healthy = c->refused_ms == 0,
                             .phase = doing,
                             .round = c->view.round,
                             .task = c->has_task ? &c->t : NULL,
@@ -249,6 +249,7 @@ sefl_status client_goes_on(client *c, const client_reply *a)
         return SEFL_OK;
     if (c->refused_ms == 0)
         c->refused_ms = now;
+    snprintf(c->refused, sizeof c->refused, "%s", a->why);
     if (now - c->refused_ms < patience)
         return SEFL_OK;
     return sefl_fail(SEFL_EAUTH,
@@ -257,31 +258,51 @@ sefl_status client_goes_on(client *c, const client_reply *a)
                      patience / 3600000, a->why);
 }
 
+static const struct {
+    log_level level;
+    const char *event, *doing;
+} kinds[] = {
+    { LOG_WARN, "cannot reach the server", "waiting for the server" },
+    { LOG_ERROR, "refused; trying again", "REFUSED, trying again" },
+    /* an intermediary, a wrong tls.peers, or a wrong clock */
+    { LOG_ERROR, "the server's certificate is not valid here",
+      "the server's certificate is not valid here, trying again" },
+    { LOG_INFO, "no task for this client now", "waiting for a task" },
+};
+
+static unsigned kind_of(const client_reply *a)
+{
+    return a->not_now ? 3 : a->word != ANSWER_REFUSED ? 0 : a->transport ? 2 : 1;
+}
+
+void client_waits_for(client *c, const client_reply *a)
+{
+    const bool says = a->word == ANSWER_REFUSED;
+    snprintf(c->waits, sizeof c->waits, "%s%s%s", kinds[kind_of(a)].doing, says ? ": " : "",
+             says ? a->why : "");
+}
+
+void client_is_welcome(client *c)
+{
+    c->refused_ms = 0;
+    c->waits[0] = 0;
+}
+
 /* Backs off while there is no participant yet: the same rule, longer each time, with jitter. */
 static sefl_status back_off(client *c, unsigned failures, const client_reply *a)
 {
-    static const struct {
-        log_level level;
-        const char *event, *doing;
-    } as[] = {
-        { LOG_WARN, "cannot reach the server", "waiting for the server" },
-        { LOG_ERROR, "refused; trying again", "refused by the server: waiting" },
-        /* an intermediary, a wrong tls.peers, or a wrong clock */
-        { LOG_ERROR, "the server's certificate is not valid here",
-          "the server's certificate is not valid here: waiting" },
-        { LOG_INFO, "no task for this client now", "waiting for a task" },
-    };
-    unsigned i = a->not_now ? 3 : a->word != ANSWER_REFUSED ? 0 : a->transport ? 2 : 1;
+    const unsigned i = kind_of(a);
     uint64_t ms = (uint64_t)BACKOFF_MS << (failures < 7 ? failures : 7), part;
     uint64_t most = a->not_now ? IDLE_MAX_MS : BACKOFF_MAX_MS;
     SEFL_PASS(client_goes_on(c, a));
     ms = ms < most ? ms : most;
     SEFL_PASS(rng_below(&c->jitter, &part, ms / 2 + 1));
     if (!a->not_now || !c->idle) /* it may wait for weeks: one line is enough */
-        LOG_AT(c->o.log, as[i].level, as[i].event, lf_str("why", a->why),
+        LOG_AT(c->o.log, kinds[i].level, kinds[i].event, lf_str("why", a->why),
                lf_u64("wait_ms", ms / 2 + part));
     c->idle = a->not_now;
-    client_show_doing(c, as[i].doing);
+    client_waits_for(c, a);
+    client_show_doing(c, c->waits);
     client_wait(c, client_now(c) + ms / 2 + part);
     return SEFL_OK;
 }
@@ -325,7 +346,7 @@ static sefl_status get_task(client *c, client_reply *a)
     if (a->word == ANSWER_OK)
         SEFL_TRY(look_at_signatures(c, a, buf_span(&b)));
     if (a->word == ANSWER_OK || a->not_now)
-        c->refused_ms = 0;
+        client_is_welcome(c);
     if (a->word == ANSWER_OK) {
         SEFL_TRY(sefl_at(task_open(&c->t, buf_span(&b), &c->cfg->servers), "the task is refused"));
         c->has_task = true;
@@ -615,5 +636,10 @@ sefl_status client_run(client *c)
     }
 done:
     drop_task(c);
+    if (client_stopped(c) && c->refused_ms != 0)
+        return sefl_fail(SEFL_EAUTH,
+                         "stopped while the server refused this client: %s; ask its "
+                         "operator",
+                         c->refused);
     return client_stopped(c) ? SEFL_OK : st;
 }

@@ -36,7 +36,8 @@
  * (docs/THREATS.md lists what is still visible).
  *
  * After kill -9 at any moment, the next client_run continues (store.h). client_stop ends waits and
- * transfers at once, and training after the current step; client_run then returns SEFL_OK.
+ * transfers at once, and training after the current step; client_run then returns SEFL_OK, unless AS
+ * refused this client.
  *
  * When AS serves another task, the client starts that task with the same ledger. With `stay` it
  * also waits for the next task when a task is over, or when its policy, its ledger or its settings
@@ -46,8 +47,8 @@
  * up to a minute. Examples are no network, no DNS name, an invalid server certificate, and a server
  * that answers with errors, refuses this client (a wrong clock, a revocation that is undone) or
  * serves a malformed task. It ends only when
- *     the task is over, or this client took part as often as the task allows
- *         and keeps no models                                             SEFL_OK
+ *     AS has signed that the task is over, or this client took part as often
+ *         as the task allows and keeps no models                          SEFL_OK
  *     the task is over, but its final model could not be fetched          SEFL_EIO
  *     both servers signed a task that the owner's policy refuses, or that
  *         this program cannot read                                        SEFL_EINVAL, SEFL_EPROTO
@@ -55,7 +56,8 @@
  *     AS requires another version of this program (status 426)            SEFL_EUNSUPPORTED
  *     three consecutive updates were not counted, despite receipts        SEFL_EAUTH
  *     for CLIENT_PATIENCE_MS, a day, AS has refused every request, or has
- *         had no task that both pinned servers signed                     SEFL_EAUTH
+ *         had no task that both pinned servers signed; or client_stop was
+ *         called while it did                                             SEFL_EAUTH
  *     its own machine fails (disk, memory, text, state)                   the failure's own status
  *
  * Memory: update.h. Threads: one owner; any thread may call client_stop and client_reload.
@@ -119,8 +121,8 @@ void client_free(client *c);
  * before client_run. */
 void client_use_trainer(client *c, const trainer_port *port);
 
-/* Runs until the task is over or client_stop is called (SEFL_OK). After a failure, the error
- * message explains why the client cannot continue. */
+/* Runs until the task is over or client_stop is called (SEFL_OK, but see above). After a failure,
+ * the error message explains why the client cannot continue. */
 sefl_status client_run(client *c) SEFL_MUST_CHECK;
 
 /* Returns why the task was over when client_run returned SEFL_OK; "" after client_stop. */

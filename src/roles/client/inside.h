@@ -31,6 +31,8 @@ struct client {
     policy rules;
     own_cert own;
     uint64_t refused_ms; /* since when AS has refused us or had no valid task; 0: it has not */
+    char refused[256];   /* its latest refusal */
+    char waits[320];     /* why the client waits after a failure, for the screen; "": it does not */
 
     /* state of the task */
     task t;
@@ -89,6 +91,10 @@ sefl_progress client_progress(client *c);
 /* Decides what to do after an answer other than ANSWER_OK. SEFL_OK: try again later; otherwise the
  * reason why the client ends (client.h). */
 sefl_status client_goes_on(client *c, const client_reply *a) SEFL_MUST_CHECK;
+/* Puts the reason for a pause after such an answer into c->waits. */
+void client_waits_for(client *c, const client_reply *a);
+/* AS has given a good answer: it does not refuse this client. */
+void client_is_welcome(client *c);
 
 /* Makes attempts until one succeeds, the client is stopped or client_goes_on gives up; with tries
  * above 0, SEFL_EIO after that many failures. */

@@ -336,7 +336,7 @@ sefl_status client_models_final(client *c)
     if (!client_wants_models(c))
         return SEFL_OK;
     if (c->end.round == 0) {
-        log_warn(c->o.log, "no final model: the server states none");
+        log_warn(c->o.log, "no final model: no round was released");
         return SEFL_OK;
     }
     memcpy(m.hash, c->end.model, sizeof m.hash);

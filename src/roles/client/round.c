@@ -12,6 +12,8 @@
 
 enum { POLL_S = 30, SAME_TASK_MS = 1000, ASK_AGAIN_MS = 5000 };
 
+#define END_REFUSED "the end of the task lacks the aggregator's signature: it counts as no answer"
+
 static sefl_status tell(client *c, participant_event_kind kind)
 {
     return participant_on(c->m, &(participant_event){ .kind = kind }, client_now(c));
@@ -37,6 +39,7 @@ static sefl_status leave_round(client *c, log_level level, const char *why)
 static sefl_status try_later(client *c, log_level level, const char *what, uint64_t round)
 {
     LOG_AT(c->o.log, level, what, lf_u64("round", round), lf_str("why", sefl_last_error()));
+    snprintf(c->waits, sizeof c->waits, "waiting: %s", what);
     return tell(c, PARTICIPANT_FAILED);
 }
 
@@ -55,6 +58,7 @@ static sefl_status not_ok(client *c, const client_reply *a, bool in_round)
     if (a->transport || a->not_now)
         c->recheck = true; /* it may come back with another task */
     log_warn(c->o.log, "try again later", lf_str("why", a->why));
+    client_waits_for(c, a);
     return tell(c, PARTICIPANT_FAILED);
 }
 
@@ -156,7 +160,7 @@ static sefl_status ask_news(client *c, round_news *n, uint64_t after, bool *told
     if (st == SEFL_EPROTO)
         return try_later(c, LOG_WARN, "cannot parse the round news", after + 1);
     if (*told)
-        c->refused_ms = 0;
+        client_is_welcome(c);
     return st != SEFL_OK || *told ? st : not_ok(c, &a, false);
 }
 
@@ -188,21 +192,22 @@ static sefl_status begin_round(client *c, const round_news *n, bool *drawn, bool
     return SEFL_OK;
 }
 
-/* Remembers which model is the final one, if AS states it. A round after the final release started
- * from that model, as both servers signed. */
-static sefl_status on_end(client *c, const round_news *n)
+/* Checks AS's signature under the end of the task, and remembers which model is the final one: a
+ * round after the final release started from that model, as both servers signed. *good: the task is
+ * over; otherwise the participant backs off. */
+static sefl_status on_end(client *c, const round_news *n, bool *good)
 {
-    sefl_status st = n->header.n ? participant_end_check(&c->t, &c->end, n->header) : SEFL_OK;
+    sefl_status st = participant_end_check(&c->t, &c->end, n->header);
+    *good = st == SEFL_OK;
+    if (is_bad_message(st))
+        return try_later(c, LOG_ERROR, END_REFUSED, n->round);
     if (st == SEFL_OK && c->end.round > 0 && c->end.round < c->header.round &&
         memcmp(c->end.model, c->header.model, sizeof c->end.model) != 0) {
+        log_error(c->o.log, "another model as the final one than both servers signed: not kept",
+                  lf_u64("round", c->end.round), lf_u64("signed", c->header.round));
         c->end = (round_end){ 0 };
-        st = sefl_fail(SEFL_EAUTH, "round %" PRIu64 " started from another model", c->header.round);
     }
-    if (!is_bad_message(st))
-        return st;
-    log_error(c->o.log, "the statement about the final model is not accepted",
-              lf_str("why", sefl_last_error()));
-    return SEFL_OK;
+    return st;
 }
 
 static sefl_status on_news(client *c, const round_news *n)
@@ -217,8 +222,7 @@ static sefl_status on_news(client *c, const round_news *n)
                   lf_u64("begun", mark->round));
         return tell(c, PARTICIPANT_FAILED);
     }
-    if (n->state == ROUND_OVER)
-        SEFL_PASS(on_end(c, n));
+    e.checked = n->state == ROUND_OVER; /* poll_round: on_end */
     if (n->state == ROUND_OPEN && mark->phase != CLIENT_FINISHED && !participant_is_spent(c->m) &&
         !(n->round == mark->round && mark->phase == CLIENT_DONE))
         SEFL_PASS(begin_round(c, n, &e.drawn, &good));
@@ -233,7 +237,7 @@ static sefl_status poll_round(client *c, uint64_t done, bool *new_task)
     uint64_t after = mark->phase == CLIENT_DONE || mark->round == 0 ? mark->round : mark->round - 1;
     if (participant_is_spent(c->m) && done > after) /* this client only waits for the end */
         after = done;
-    bool same = true, told = false;
+    bool same = true, told = false, good = true;
     client_show_doing(c, c->paused ? "waiting: the task is paused" : "waiting");
     if (c->recheck)
         SEFL_PASS(look_for_another_task(c, &same, new_task));
@@ -247,6 +251,10 @@ static sefl_status poll_round(client *c, uint64_t done, bool *new_task)
     if (n.round < mark->round)
         c->recheck =
             true; /* rounds only increase: it is another task, or an old copy of AS's state */
+    if (n.state == ROUND_OVER)
+        SEFL_PASS(on_end(c, &n, &good));
+    if (!good)
+        return SEFL_OK;
     SEFL_PASS(client_ask_counted(c, &n));
     return on_news(c, &n);
 }
@@ -474,7 +482,7 @@ sefl_status client_obey(client *c, const participant_order *order, bool *new_tas
     case PARTICIPANT_UPLOAD:
         return upload(c, order->round, new_task);
     case PARTICIPANT_SLEEP:
-        client_show_doing(c, "sleeping");
+        client_show_doing(c, *c->waits ? c->waits : "waiting");
         client_wait(c, order->until_ms);
         break;
     case PARTICIPANT_STOP:

@@ -52,11 +52,27 @@ static void header_of(sefl_buf *out, const task *task_, uint64_t round, uint64_t
 
 static sefl_buf header;
 
+static void end_of(sefl_buf *out, const task *task_, const sign_key *key)
+{
+    uint8_t raw[END_BYTES];
+    round_end e = { .round = 2, .model = { 7 } };
+    memcpy(e.task, task_->id, 32);
+    round_end_write(raw, &e);
+    envelope env = { .kind = SIGN_END, .content = span_of(raw, sizeof raw) };
+    CHECK_OK(envelope_sign(&env, SIGNER_AS, key));
+    out->n = 0;
+    CHECK_OK(envelope_write(out, &env));
+}
+
 static round_news news_of(const task *task_, round_word state, uint64_t round, uint64_t left)
 {
     round_news n = { .state = state, .round = round, .left_ms = left };
     if (state == ROUND_OPEN) {
         header_of(&header, task_, round, task_->step_nano, sample_csp);
+        n.header = buf_span(&header);
+    }
+    if (state == ROUND_OVER) {
+        end_of(&header, task_, sample_as);
         n.header = buf_span(&header);
     }
     return n;
@@ -153,12 +169,30 @@ static void test_waits_and_ends(void **state)
     CHECK_OK(tell(m, &t, ROUND_OPEN, 1, true, 1000)); /* an old one */
     expect(m, PARTICIPANT_SLEEP, 2, 1000);
     CHECK_OK(tell(m, &t, ROUND_CLOSED, 2, true, 2000));
-    round_news over = { .state = ROUND_OVER, .round = 5, .why = "all rounds are done" };
+    round_news over = news_of(&t, ROUND_OVER, 5, 0);
+    strcpy(over.why, "all rounds are done");
     CHECK_OK(participant_on(m, &(participant_event){ .kind = PARTICIPANT_GOT_NEWS, .news = &over },
                             3000));
     assert_string_equal(participant_next(m, 3000).why, "all rounds are done");
     CHECK_STATUS(on(m, PARTICIPANT_FAILED, 3000), SEFL_ESTATE);
     assert_string_equal(participant_next(m, 3000).why, "all rounds are done");
+    participant_free(m);
+
+    /* whoever else says so, and however often: the client waits */
+    m = started(&t);
+    over.header = span_of(NULL, 0);
+    CHECK_STATUS(
+        participant_on(m, &(participant_event){ .kind = PARTICIPANT_GOT_NEWS, .news = &over }, 0),
+        SEFL_EPROTO);
+    expect(m, PARTICIPANT_SLEEP, 0, 0);
+    end_of(&header, &t, sample_csp);
+    over.header = buf_span(&header);
+    CHECK_STATUS(participant_on(
+                     m, &(participant_event){ .kind = PARTICIPANT_GOT_NEWS, .news = &over }, 2000),
+                 SEFL_EAUTH);
+    expect(m, PARTICIPANT_SLEEP, 0, 2000);
+    CHECK_OK(tell(m, &t, ROUND_OPEN, 1, true, 9000));
+    expect(m, PARTICIPANT_FETCH_MODEL, 1, 9000);
     participant_free(m);
 
     m = started(&t);
@@ -558,11 +592,12 @@ static void test_news(void **state)
     for (size_t n = 0; n + 1 < json.n; n++)
         CHECK_STATUS(round_news_read(&out, &scratch, span_of(json.p, n)), SEFL_EPROTO);
     json.n = scratch.n = 0;
-    in = (round_news){ .state = ROUND_OVER, .round = 5, .why = "a \"quoted\" \\ \x01 reason" };
+    in = news_of(&t, ROUND_OVER, 5, 0);
+    strcpy(in.why, "a \"quoted\" \\ \x01 reason");
     CHECK_OK(round_news_write(&json, &in));
     CHECK_OK(round_news_read(&out, &scratch, buf_span(&json)));
     assert_string_equal(out.why, "a \"quoted\" \\ ? reason");
-    assert_int_equal(scratch.n, 0);
+    scratch.n = 0;
     static const char *const bad[] = {
         "{}",
         "[]",
@@ -575,6 +610,7 @@ static void test_news(void **state)
         "{\"state\":\"waiting\",\"round\":0,\"left_ms\":5,\"header\":\"\",\"why\":\"\"}",
         "{\"state\":\"waiting\",\"round\":0,\"left_ms\":0,\"header\":\"AAAA\",\"why\":\"\"}",
         "{\"state\":\"open\",\"round\":1,\"left_ms\":0,\"header\":\"\",\"why\":\"\"}",
+        "{\"state\":\"over\",\"round\":1,\"left_ms\":0,\"header\":\"\",\"why\":\"\"}",
         "{\"state\":\"open\",\"round\":0,\"left_ms\":9,\"header\":\"AAAA\",\"why\":\"\"}",
         "{\"state\":\"open\",\"round\":1,\"left_ms\":9,\"header\":\"A\",\"why\":\"\"}",
         "{\"state\":\"open\",\"round\":1,\"left_ms\":9,\"header\":\"A===\",\"why\":\"\"}",

@@ -62,7 +62,8 @@ typedef struct fake_as {
     unsigned busy_counted, missed, none_counted, skipped_; /* answers to COUNTED, in this order */
     bool wrong_key;      /* the round key has another suite than the task */
     unsigned slow_model; /* the model comes when the deadline of this round has passed */
-    bool no_end;         /* states no final model */
+    bool no_end;         /* released no round: signs round 0 */
+    unsigned bare_end;   /* says "over" without the statement about the end */
     unsigned bad_end;    /* the statement about the end is CSP's */
     unsigned bad_final;  /* answers to the final model */
     bool other_final;    /* the final model is that of odd rounds */
@@ -137,7 +138,7 @@ static inline void fake_header(fake_as *f, sefl_buf *out, uint64_t round, bool g
 static inline void fake_final(fake_as *f, sefl_buf *out, bool good)
 {
     uint8_t bytes[END_BYTES];
-    round_end e = { .round = f->end_round ? f->end_round : f->rounds };
+    round_end e = { .round = f->no_end ? 0 : f->end_round ? f->end_round : f->rounds };
     memcpy(e.task, f->t.id, 32);
     memcpy(e.model, f->model_hash[!f->other_final], 32);
     round_end_write(bytes, &e);
@@ -156,7 +157,8 @@ static inline void fake_poll(fake_as *f, https_request *r)
     round_news n = { .state = ROUND_OVER, .why = "all rounds are done" };
     if (f->ends_alone && after && strtoull(after, NULL, 10) >= f->round)
         f->round++;
-    if (f->round > f->rounds && !f->no_end) {
+    bool bare = f->round > f->rounds && take(&f->bare_end);
+    if (f->round > f->rounds) {
         fake_final(f, &header, !take(&f->bad_end));
         n.header = buf_span(&header);
     } else if (f->round <= f->rounds) {
@@ -171,6 +173,11 @@ static inline void fake_poll(fake_as *f, https_request *r)
         }
     }
     CHECK_OK(round_news_write(&json, &n));
+    if (bare) {
+        buf_reset(&json);
+        CHECK_OK(wr_fmt(&json, "{\"state\":\"over\",\"round\":0,\"left_ms\":0,\"header\":\"\","
+                               "\"why\":\"all rounds are done\"}"));
+    }
     https_answer(r, 200, "application/json", NULL, buf_span(&json));
     buf_clear(&header);
     buf_clear(&json);

@@ -130,7 +130,7 @@ static void nothing_is_replaced(void **state)
     open_client(s);
     CHECK_OK(client_run(s->c));
     assert_int_equal(s->as.finals + n.models, 0);
-    assert_non_null(strstr(log_of(s), "round 3 started from another model"));
+    assert_non_null(strstr(log_of(s), "another model as the final one"));
     end(s);
 }
 
@@ -198,22 +198,36 @@ static void a_cut_download_continues(void **state)
     end(s);
 }
 
-static void statements_that_are_not_accepted(void **state)
+/* Only a signed end ends a client: whatever else says that the task is over counts as no answer. */
+static void only_a_signed_end_ends_it(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
         seen n;
         federation *s = begin_seen(&n, NULL);
         s->as.bad_end = i == 0;
-        s->as.no_end = i == 1;
+        s->as.bare_end = i == 1;
         open_client(s);
         CHECK_OK(client_run(s->c));
-        assert_int_equal(s->as.finals, 0);
-        assert_int_equal(n.models, 0);
-        assert_non_null(strstr(log_of(s), i ? "the server states none"
-                                            : "the statement about the final model"));
+        assert_int_equal(s->as.receipts, 3);
+        has_hash(kept(s, 3), s->as.model_hash[1]);
+        assert_non_null(strstr(log_of(s), i ? "cannot parse the round news"
+                                            : "the end of the task lacks the aggregator's"));
         end(s);
     }
+}
+
+static void no_round_was_released(void **state)
+{
+    (void)state;
+    seen n;
+    federation *s = begin_seen(&n, NULL);
+    s->as.no_end = true;
+    open_client(s);
+    CHECK_OK(client_run(s->c));
+    assert_int_equal(s->as.finals + n.models, 0);
+    assert_non_null(strstr(log_of(s), "no final model: no round was released"));
+    end(s);
 }
 
 /* A client whose rounds are used up waits for the end, and takes no part any more. */
@@ -416,7 +430,8 @@ int main(void)
         cmocka_unit_test(nothing_is_replaced),
         cmocka_unit_test(a_wrong_hash_is_not_kept),
         cmocka_unit_test(a_cut_download_continues),
-        cmocka_unit_test(statements_that_are_not_accepted),
+        cmocka_unit_test(only_a_signed_end_ends_it),
+        cmocka_unit_test(no_round_was_released),
         cmocka_unit_test(a_spent_client_waits),
         cmocka_unit_test(each_or_none),
         cmocka_unit_test(a_part_is_held_out),

@@ -448,6 +448,36 @@ static void refused_by_the_server(void **state)
     }
 }
 
+static void stop_when_refused(void *ctx, const client_view *v)
+{
+    federation *s = ctx;
+    if (strstr(v->doing, "REFUSED") && strstr(v->doing, "the server answers 403: not welcome"))
+        client_stop(s->c);
+}
+
+/* In the middle of a task: the owner reads why on the screen and in status.json, and the exit is not
+ * that of a task that is over. */
+static void a_refusal_is_shown(void **state)
+{
+    (void)state;
+    federation *s = begin(3, NULL, NULL, NULL);
+    char path[PATH_MAX];
+    sefl_buf b = { 0 };
+    s->as.refuse_polls = 100;
+    s->show = stop_when_refused, s->show_ctx = s;
+    open_client(s);
+    CHECK_STATUS(client_run(s->c), SEFL_EAUTH);
+    assert_non_null(strstr(sefl_last_error(), "stopped while the server refused this client"));
+    assert_non_null(strstr(sefl_last_error(), "403: not welcome"));
+    CHECK_OK(file_path(path, "%s/status.json", s->cfg.state));
+    CHECK_OK(file_read(&b, path, 4096));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((char *)b.p, "\"healthy\":false"));
+    assert_non_null(strstr((char *)b.p, "403: not welcome"));
+    buf_clear(&b);
+    end(s);
+}
+
 static void another_task_is_taken_up(void **state)
 {
     (void)state;
@@ -890,6 +920,7 @@ int main(void)
         cmocka_unit_test(a_restart_does_not_count_twice),
         cmocka_unit_test(late_bodies_count),
         cmocka_unit_test(refused_by_the_server),
+        cmocka_unit_test(a_refusal_is_shown),
         cmocka_unit_test(another_task_is_taken_up),
         cmocka_unit_test(an_update_is_for_one_task),
         cmocka_unit_test(another_task_with_lower_rounds),
