@@ -287,9 +287,13 @@ unsigned web_server_streams(web_server *s)
 static void add_headers(struct MHD_Response *r, sefl_span lines)
 {
     char line[512];
-    const char *p = (const char *)lines.p, *end = p + lines.n, *stop;
-    for (; p < end && (stop = memchr(p, '\n', (size_t)(end - p))) != NULL; p = stop + 1) {
-        snprintf(line, sizeof line, "%.*s", (int)(stop - p), p);
+    size_t n;
+    for (size_t at = 0; at < lines.n; at += n + 1) {
+        const char *p = (const char *)lines.p + at, *stop = memchr(p, '\n', lines.n - at);
+        if (!stop)
+            break;
+        n = (size_t)(stop - p);
+        snprintf(line, sizeof line, "%.*s", (int)n, p);
         char *colon = strchr(line, ':');
         if (colon && colon[1] == ' ') {
             *colon = 0;
