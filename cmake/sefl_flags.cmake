@@ -26,7 +26,9 @@ if(SEFL_SANITIZE)
 endif()
 if(SEFL_FUZZ)
     target_compile_options(sefl_flags INTERFACE -fsanitize=fuzzer-no-link
-        -fsanitize-coverage-ignorelist=${CMAKE_SOURCE_DIR}/tests/fuzz/kernels.txt)
+        -fsanitize-coverage-ignorelist=${CMAKE_SOURCE_DIR}/tests/fuzz/kernels.txt
+        -fprofile-instr-generate -fcoverage-mapping) # scripts/fuzz prints the readers' coverage
+    target_link_options(sefl_flags INTERFACE -fprofile-instr-generate)
 endif()
 
 find_package(Threads REQUIRED)

@@ -80,6 +80,14 @@ lie "version_read clients roles.agg_http # by agg_http_begin in src/roles/aggreg
 lie "x509_request_read sites roles.agg_http # by agg_http_begin in src/roles/aggregator/http.c"
 lie "sign_check everybody -"
 
+# the coverage that `make fuzz` prints has the file of every reader that a harness tries
+scripts/fuzz-coverage --files > "$dir/files"
+grep -v '^#' $list | sed 's/[[:space:]]*#.*//' | awk '$NF != "-" { print $NF, $1 }' | sort -u > "$dir/tried"
+awk '{ print $1, $3 }' "$dir/files" | sort -u > "$dir/covered"
+cmp -s "$dir/tried" "$dir/covered" ||
+    fail "no file found for these readers: $(comm -23 "$dir/tried" "$dir/covered" | tr '\n' ';')"
+grep -qx 'net.web_server src/net/web_server.c on_connection' "$dir/files" || fail "the file that the list names is not taken"
+
 # every length belongs to an existing harness
 grep -v '^#' tests/fuzz/LENGTHS | while read -r h n _; do
     grep -qx "$h" "$dir/have" || fail "tests/fuzz/LENGTHS names the harness $h, which is not there"

@@ -54,7 +54,7 @@ static void signs_and_hides(void **state)
         assert_int_equal(crypto_sign_verify_detached(bad, m, sizeof m, pk), -1);
     }
     assert_int_equal(crypto_sign_verify_detached(sig, m, sizeof m - 1, pk), -1);
-    assert_true(seen_n > 0); /* otherwise this test sees nothing */
+    assert_true(seen_n > 0);            /* otherwise this test sees nothing */
     for (size_t i = 0; i < seen_n; i++) /* no 8 bytes of the signature's hash part */
         for (size_t at = 0; at + 8 <= seen[i].n; at++)
             for (size_t k = 0; k + 8 <= SHA256_BYTES; k++)
