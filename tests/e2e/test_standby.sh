@@ -87,7 +87,8 @@ for n in $(seq 0 $((moments - 1))); do
         fed_wait "csp-$now" 20
         [ "$rc" -ne 0 ] || fail "csp-$now went on after it lost the lease"
         grep -q 'another process is the active CSP' "$dir/log/csp-$now" || fail "csp-$now does not say why it ended"
-        [ "$(grep -c '"event":"round revealed"' "$dir/log/csp-$now" || :)" -eq "$revealed" ] ||
+        # one more, if it was stopped between its mark in the store and this line; $twice, below, counts all
+        [ "$(grep -c '"event":"round revealed"' "$dir/log/csp-$now" || :)" -le $((revealed + 1)) ] ||
             fail "csp-$now revealed a round after it lost the lease"
         stopped=$((stopped + 1))
     else

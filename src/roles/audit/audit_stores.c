@@ -14,17 +14,25 @@ static sefl_status hex_field(log_field *out, sefl_buf *text, const char *key, se
     return SEFL_OK;
 }
 
-/* Adds an entry about a round with some signed bytes. */
-static sefl_status add_bytes(audit_log *log, const char *kind, uint64_t round, const char *key,
-                             sefl_span bytes)
+/* Adds an entry about a round with some signed bytes, and a digest (NULL: none). */
+static sefl_status add_both(audit_log *log, const char *kind, uint64_t round, const uint8_t *digest,
+                            const char *key, sefl_span bytes)
 {
     sefl_buf text = { 0 };
     log_field f = { 0 };
     sefl_status st = hex_field(&f, &text, key, bytes);
-    if (st == SEFL_OK)
+    if (st == SEFL_OK && digest)
+        audit_add(log, kind, lf_u64("round", round), lf_key("digest", digest), f);
+    else if (st == SEFL_OK)
         audit_add(log, kind, lf_u64("round", round), f);
     buf_clear(&text);
     return st;
+}
+
+static sefl_status add_bytes(audit_log *log, const char *kind, uint64_t round, const char *key,
+                             sefl_span bytes)
+{
+    return add_both(log, kind, round, NULL, key, bytes);
 }
 
 static void add_charge(audit_log *log, uint64_t round, const ledger_head *h)
@@ -83,6 +91,19 @@ static sefl_status as_verdict_given(const audit_as *d, uint64_t round, sefl_span
     return SEFL_OK;
 }
 
+/* The bytes are those of as_store.h. The digest is of CSP's masked output. */
+static sefl_status as_replied(const audit_as *d, uint64_t round, sefl_span bytes)
+{
+    rd r = rd_over(bytes);
+    uint64_t attempt;
+    uint8_t digest[SHA256_BYTES];
+    SEFL_PASS(rd_u64(&r, &attempt));
+    SEFL_PASS(rd_raw(&r, digest, sizeof digest));
+    audit_add(d->log, "replied", lf_u64("round", round), lf_u64("attempt", attempt),
+              lf_key("digest", digest));
+    return SEFL_OK;
+}
+
 static sefl_status as_fact(audit_as *d, as_record what, uint64_t round, sefl_span bytes)
 {
     char why[200] = "";
@@ -95,6 +116,8 @@ static sefl_status as_fact(audit_as *d, as_record what, uint64_t round, sefl_spa
         return as_verdict_given(d, round, bytes);
     case AS_MASK:
         return as_charged(d, round);
+    case AS_REPLY:
+        return as_replied(d, round, bytes);
     case AS_COUNTED:
         return add_bytes(d->log, "counted", round, "statement", bytes);
     case AS_RELEASE: /* the integers stay secret until the release */
@@ -188,9 +211,34 @@ static sefl_status csp_put(void *ctx, csp_record what, uint64_t round, sefl_span
     return d->inner.put(d->inner.ctx, what, round, bytes);
 }
 
+/* The entry of a reveal follows its mark, unlike the others. So a reveal that failed before the
+ * mark leaves no entry, and two entries of one round with different digests are two reveals. */
+sefl_status audit_csp_revealed(audit_csp *d, uint64_t round)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    const size_t at = NOISE_ID + SHA256_BYTES;
+    if (d->revealed == round)
+        return audit_log_sync(d->log);
+    SEFL_TRY(d->inner.get(d->inner.ctx, CSP_REVEAL, round, &b));
+    SEFL_CHECK(b.n > at, SEFL_EPROTO, "journal: a record of a reveal with %zu bytes", b.n);
+    SEFL_TRY(add_both(d->log, "revealed", round, b.p + NOISE_ID, "statement",
+                      span_of(b.p + at, b.n - at)));
+    d->revealed = round;
+    st = audit_log_sign(d->log);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+/* A stored output leaves again: after a failure or a crash its mark may lack the entry. */
 static sefl_status csp_get(void *ctx, csp_record what, uint64_t round, sefl_buf *out)
 {
-    const audit_csp *d = ctx;
+    audit_csp *d = ctx;
+    csp_row row;
+    if (what == CSP_OUTPUT && d->inner.row_get(d->inner.ctx, round, &row) == SEFL_OK &&
+        row.state == CSP_REVEALED)
+        SEFL_PASS(audit_csp_revealed(d, round));
     return d->inner.get(d->inner.ctx, what, round, out);
 }
 
@@ -206,8 +254,26 @@ static sefl_status csp_history_keep(void *ctx, uint64_t from, uint64_t to)
     return d->inner.history_keep(d->inner.ctx, from, to);
 }
 
+static sefl_status port_head(void *ctx, ledger_head *out)
+{
+    const audit_csp *d = ctx;
+    return d->inner.ledger.head(d->inner.ledger.ctx, out);
+}
+
+/* The charge of this round, once in this process. */
+static sefl_status csp_charged(audit_csp *d, uint64_t round)
+{
+    ledger_head h;
+    if (d->charged == round)
+        return SEFL_OK;
+    SEFL_PASS(port_head(d, &h));
+    add_charge(d->log, round, &h);
+    d->charged = round;
+    return SEFL_OK;
+}
+
 /* A row makes the records before it count; the entry has what they contain. */
-static sefl_status csp_entry(const audit_csp *d, const csp_row *row)
+static sefl_status csp_entry(audit_csp *d, const csp_row *row)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
@@ -215,13 +281,9 @@ static sefl_status csp_entry(const audit_csp *d, const csp_row *row)
     if (row->state == CSP_SIGNED) {
         SEFL_TRY(d->inner.get(d->inner.ctx, CSP_HEADER, row->round, &b));
         SEFL_TRY(add_bytes(d->log, "round_opened", row->round, "header", buf_span(&b)));
-    } else if (row->state == CSP_REVEALED) {
-        const size_t at = NOISE_ID + SHA256_BYTES;
-        SEFL_TRY(d->inner.get(d->inner.ctx, CSP_REVEAL, row->round, &b));
-        SEFL_CHECK(b.n > at, SEFL_EPROTO, "journal: a record of a reveal with %zu bytes", b.n);
-        SEFL_TRY(
-            add_bytes(d->log, "revealed", row->round, "statement", span_of(b.p + at, b.n - at)));
     } else if (row->state == CSP_SKIPPED) {
+        if (row->charged)
+            SEFL_TRY(csp_charged(d, row->round)); /* a crash may have cost the entry */
         SEFL_TRY(d->inner.get(d->inner.ctx, CSP_SKIP, row->round, &b));
         why = b.n == 4 ? csp_skip_text(load_u32(b.p)) : NULL;
         audit_add(d->log, "skipped", lf_u64("round", row->round), lf_bool("charged", row->charged),
@@ -234,10 +296,12 @@ done:
 
 static sefl_status csp_row_put(void *ctx, const csp_row *row)
 {
-    const audit_csp *d = ctx;
+    audit_csp *d = ctx;
     SEFL_PASS(csp_entry(d, row));
     SEFL_PASS(audit_log_sync(d->log));
     SEFL_PASS(d->inner.row_put(d->inner.ctx, row));
+    if (row->state == CSP_REVEALED)
+        return audit_csp_revealed(d, row->round);
     return row->state == CSP_SIGNED ? SEFL_OK : audit_log_sign(d->log);
 }
 
@@ -307,12 +371,6 @@ static sefl_status csp_voucher_put(void *ctx, const uint8_t client[32], uint64_t
 
 /* ---- CSP's ledger ---------------------------------------------------------------------------- */
 
-static sefl_status port_head(void *ctx, ledger_head *out)
-{
-    const audit_csp *d = ctx;
-    return d->inner.ledger.head(d->inner.ledger.ctx, out);
-}
-
 static ledger_order port_compare(void *ctx, const ledger_head *peer)
 {
     const audit_csp *d = ctx;
@@ -327,12 +385,9 @@ static sefl_status port_head_after(void *ctx, uint64_t round, ledger_head *out)
 
 static sefl_status port_charge(void *ctx, uint64_t round)
 {
-    const audit_csp *d = ctx;
-    ledger_head h;
+    audit_csp *d = ctx;
     SEFL_PASS(d->inner.ledger.charge(d->inner.ledger.ctx, round));
-    SEFL_PASS(port_head(ctx, &h));
-    add_charge(d->log, round, &h);
-    return SEFL_OK;
+    return csp_charged(d, round);
 }
 
 static sefl_status port_has(void *ctx, uint64_t round, bool *out)

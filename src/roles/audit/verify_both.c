@@ -178,8 +178,11 @@ static void compare_round(verify *v, const verify_log *as, const verify_round *a
     if (a->closed && c->revealed && !a->has_root && memcmp(a->set, c->set, sizeof a->set) != 0)
         contradict(v, as, a->closed, csp, c->revealed, "the set", a->round);
     if (c->revealed && memcmp(a->id, none, sizeof none) != 0 &&
-        memcmp(a->id, c->id, sizeof a->id) != 0 && memcmp(a->id, c->id_before, sizeof a->id) != 0)
+        memcmp(a->id, c->id, sizeof a->id) != 0)
         contradict(v, as, a->revealed, csp, c->revealed, "the reveal", a->round);
+    if (c->revealed && a->replied &&
+        (a->attempt != c->attempt || memcmp(a->digest, c->digest, sizeof a->digest) != 0))
+        contradict(v, as, a->replied, csp, c->revealed, "the output of the reveal", a->round);
 }
 
 /* The rounds of one log that the other lacks; the last one may be under way. */

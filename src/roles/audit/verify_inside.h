@@ -23,16 +23,17 @@ typedef struct verify_round {
     uint8_t task[TASK_ID];
     uint64_t round;
     size_t file; /* number of the latest file with an entry about it, from 1 */
-    uint64_t opened, closed, charged, revealed, released, ended; /* line numbers */
+    uint64_t opened, closed, charged, replied, revealed, released, ended; /* line numbers */
     bool skipped;
     bool has_root;
-    uint8_t header[SHA256_BYTES];    /* hash of the header's bytes */
-    uint8_t model[SHA256_BYTES];     /* the model that it begins with */
-    uint8_t set[SHA256_BYTES];       /* AS: of the uploads; CSP: of the statement */
-    uint8_t root[SHA256_BYTES];      /* of the counted clients */
-    uint8_t id[SHA256_BYTES];        /* of the reveal: AS has it from CSP's statement */
-    uint8_t id_before[SHA256_BYTES]; /* CSP: of an earlier entry; its write may have failed */
-    ledger_head ledger;              /* after the charge */
+    uint8_t header[SHA256_BYTES]; /* hash of the header's bytes */
+    uint8_t model[SHA256_BYTES];  /* the model that it begins with */
+    uint8_t set[SHA256_BYTES];    /* AS: of the uploads; CSP: of the statement */
+    uint8_t root[SHA256_BYTES];   /* of the counted clients */
+    uint8_t id[SHA256_BYTES];     /* of the reveal: AS has it from CSP's statement */
+    uint64_t attempt;             /* of the reveal */
+    uint8_t digest[SHA256_BYTES]; /* of its output: AS has it from the reply that it used */
+    ledger_head ledger;           /* after the charge */
     /* AS: the release */
     uint64_t from;
     uint8_t made[SHA256_BYTES], integers[SHA256_BYTES], optimiser[SHA256_BYTES];

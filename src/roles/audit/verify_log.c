@@ -322,14 +322,41 @@ done:
     buf_clear(&b);
 }
 
+/* A round has one reveal: an entry may repeat, after a failure or a restart, but it has the attempt
+ * and the digest of the same output. */
+static bool same_reveal(const reading *x, uint64_t before, uint64_t attempt,
+                        const uint8_t digest[SHA256_BYTES])
+{
+    const bool same = attempt == x->r->attempt && same_hash(digest, x->r->digest);
+    x->r->attempt = attempt;
+    memcpy(x->r->digest, digest, SHA256_BYTES);
+    return must_repeat(x, before, same);
+}
+
+/* AS: the reply of CSP that it used. */
+static void on_replied(const reading *x)
+{
+    uint64_t attempt;
+    uint8_t digest[SHA256_BYTES];
+    if (!audit_number(x->e, "attempt", &attempt) || !audit_hash(x->e, "digest", digest)) {
+        wrong(x, "it lacks the attempt or the digest of the reply");
+        return;
+    }
+    (void)same_reveal(x, x->r->replied, attempt, digest);
+    x->r->replied = here(x);
+}
+
 static void on_revealed(const reading *x)
 {
     sefl_buf b = { 0 };
     envelope env;
     round_statement s;
+    uint8_t digest[SHA256_BYTES];
     if (x->l->role == VERIFY_AGGREGATOR) {
         if (x->r->charged == 0) /* CSP: verify_finish */
             wrong(x, "round %" PRIu64 " was revealed and not charged", x->r->round);
+        if (x->r->replied == 0)
+            wrong(x, "no entry says which reply of CSP to round %" PRIu64 " was used", x->r->round);
         x->r->revealed = x->l->line;
         return;
     }
@@ -342,10 +369,10 @@ static void on_revealed(const reading *x)
         wrong(x, "the statement is about another round or task");
     else if (x->r->has_root && !same_hash(s.set, x->r->root))
         wrong(x, "AS's statement is about other clients than those of the verdict");
-    else if (must_repeat(x, x->r->revealed, same_hash(s.set, x->r->set))) {
-        memcpy(x->r->id_before, x->r->id, sizeof x->r->id);
+    else if (!audit_hash(x->e, "digest", digest))
+        wrong(x, "it lacks the digest of the output");
+    else if (same_reveal(x, x->r->revealed, s.attempt, digest))
         link_plain_id(x->r->id, s.attempt, s.set);
-    }
     memcpy(x->r->set, s.set, sizeof s.set);
     x->r->revealed = here(x);
     end_round(x);
@@ -387,6 +414,8 @@ static void on_ended(const reading *x)
     }
     end_round(x);
     x->r->skipped = strcmp(x->e->kind, "skipped") == 0;
+    if (x->r->skipped && x->l->role == VERIFY_CSP && x->r->revealed > 0)
+        contradicts(x, x->r->revealed);
     if (!x->r->skipped && x->r->charged == 0) /* blocked */
         wrong(x, "round %" PRIu64 " was blocked and not charged", x->r->round);
 }
@@ -459,21 +488,14 @@ static const struct kind {
     bool of_round;
     void (*on)(const reading *x);
 } kinds[] = {
-    { "started", BOTH, false, on_started },
-    { "round_opened", BOTH, true, on_opened },
-    { "upload", AS, true, on_upload },
-    { "round_closed", AS, true, on_closed },
-    { "verdict", BOTH, true, on_verdict },
-    { "charged", BOTH, true, on_charged },
-    { "counted", AS, true, on_counted },
-    { "revealed", BOTH, true, on_revealed },
-    { "released", AS, true, on_released },
-    { "blocked", AS, true, on_ended },
-    { "skipped", BOTH, true, on_ended },
-    { "resumed", CSP, true, on_resumed },
-    { "checkpoint", BOTH, false, on_checkpoint },
-    { "refused", BOTH, false, on_refused },
-    { "audited", AS, false, on_audited },
+    { "started", BOTH, false, on_started },  { "round_opened", BOTH, true, on_opened },
+    { "upload", AS, true, on_upload },       { "round_closed", AS, true, on_closed },
+    { "verdict", BOTH, true, on_verdict },   { "charged", BOTH, true, on_charged },
+    { "replied", AS, true, on_replied },     { "counted", AS, true, on_counted },
+    { "revealed", BOTH, true, on_revealed }, { "released", AS, true, on_released },
+    { "blocked", AS, true, on_ended },       { "skipped", BOTH, true, on_ended },
+    { "resumed", CSP, true, on_resumed },    { "checkpoint", BOTH, false, on_checkpoint },
+    { "refused", BOTH, false, on_refused },  { "audited", AS, false, on_audited },
     { "log_lost", BOTH, false, on_lost },
 };
 

@@ -20,5 +20,9 @@ sefl_status csp_audit_open(csp_role *r)
     if (last.state == CSP_REVEALED || last.state == CSP_SKIPPED)
         audit_add(r->audit, "resumed", lf_u64("round", last.round),
                   lf_str("state", csp_state_name(last.state)));
+    if (last.state == CSP_REVEALED) {
+        st = audit_csp_revealed(&r->audited, last.round);
+        SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
+    }
     return audit_log_sign(r->audit);
 }
