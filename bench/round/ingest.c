@@ -32,8 +32,8 @@
 #include "crypto/seal/seal.h"
 #include "net/https_client.h"
 #include "net/https_server.h"
-#include "protocol/head.h"
 #include "protocol/http.h"
+#include "protocol/update.h"
 #include "protocol/version.h"
 #include "roles/aggregator/collect.h"
 #include "roles/aggregator/http.h"
@@ -271,7 +271,7 @@ static sefl_status open_as(taker *t, bool first)
     SEFL_PASS(collect_new(&t->collect, &(collect_config){ .ahe = &pl->p,
                                                           .body_pool = t->body_pool,
                                                           .pub = pl->pub,
-                                                          .skip = head_bytes(pl->seal),
+                                                          .front = update_front_bytes(pl->seal),
                                                           .clients_max = (uint32_t)pl->o.updates,
                                                           .path = path_of,
                                                           .ctx = t }));
@@ -554,13 +554,7 @@ static sefl_status run_scheme(options *o, const ahe_pub *pub, const char *scheme
                                             .noise = PACK_ONE }));
     SEFL_TRY(ahe_params_init(&pl.p, s, &pk, pub, o->values));
     pl.seal = pad ? seal_suite_named("xwing") : NULL;
-    pl.bytes = head_bytes(pl.seal) + ahe_body_bytes(&pl.p);
-    pl.stamped = pad && o->updates > ingest_bodies_max(&pl.p);
-    SEFL_CHECK(
-        pl.stamped || o->updates <= ingest_bodies_max(&pl.p), SEFL_EINVAL,
-        "--updates %lu: a body of %zu units can be put in %lu orders, and the server takes each "
-        "once; more --values make more units",
-        o->updates, pl.p.units, ingest_bodies_max(&pl.p));
+    pl.bytes = update_front_bytes(pl.seal) + ahe_body_bytes(&pl.p);
     SEFL_TRY(file_temp_folder(pl.dir, sizeof pl.dir, "sefl-ingest"));
     SEFL_TRY(make_identities(&pl));
     SEFL_TRY(start(&gen, &pl, GENERATOR));

@@ -32,7 +32,6 @@ typedef struct plan {
     const seal_suite *seal; /* NULL: no heads */
     size_t bytes;           /* of a body */
     char dir[112];
-    bool stamped; /* pad: bodies differ in a number, not in the order of their units */
 } plan;
 
 /* A server process's report after each turn: totals since its start. */
@@ -57,8 +56,6 @@ sefl_status ingest_identity(const plan *pl, tls_id **out, const char *name) SEFL
 /* Client number i, and its upload key. */
 void ingest_client(uint8_t client[32], unsigned long i);
 sefl_status ingest_upload_key(sign_key **out, unsigned long i) SEFL_MUST_CHECK;
-/* Returns the number of different bodies: any unit first, then the others in any rotation. */
-unsigned long ingest_bodies_max(const ahe_params *p);
 /* The generator: reads orders until the end of `in_fd`, carries them out and reports a status for
  * each. */
 int ingest_generator(const plan *pl, int in_fd, int out_fd);

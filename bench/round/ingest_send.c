@@ -1,11 +1,10 @@
 #include "bench/round/ingest_plan.h"
 
 #include "base/alloc.h"
-#include "base/blake3.h"
 #include "base/file.h"
 #include "net/https_client.h"
-#include "protocol/head.h"
 #include "protocol/http.h"
+#include "protocol/update.h"
 #include "protocol/version.h"
 
 #include <errno.h>
@@ -88,36 +87,6 @@ typedef struct sender {
     char why[300];
 } sender;
 
-typedef struct writer {
-    const ahe_params *p;
-    const uint8_t *units;
-    blake3 h;
-    int fd;
-} writer;
-
-static sefl_status write_bytes(writer *w, sefl_span bytes)
-{
-    blake3_add(&w->h, bytes);
-    return file_write_all(w->fd, bytes);
-}
-
-/* Units [from, from + n), modulo their number. */
-static sefl_status write_units(writer *w, size_t from, size_t n)
-{
-    sefl_status st = SEFL_OK;
-    from %= w->p->units;
-    size_t first = n < w->p->units - from ? n : w->p->units - from, size = w->p->unit_bytes;
-    SEFL_TRY(write_bytes(w, span_of(w->units + from * size, first * size)));
-    SEFL_TRY(write_bytes(w, span_of(w->units, (n - first) * size)));
-done:
-    return st;
-}
-
-unsigned long ingest_bodies_max(const ahe_params *p)
-{
-    return p->units > 1 ? p->units * (p->units - 1) : 1;
-}
-
 static sefl_status write_head(const plan *pl, int fd, unsigned long i, const uint8_t units[32],
                               const seal_key *round_key)
 {
@@ -141,35 +110,29 @@ done:
     return st;
 }
 
-/* Writes body number i, and the hash of its units. */
-static sefl_status write_turned(const plan *pl, const uint8_t *body, const seal_key *round_key,
-                                unsigned long i, const char *path, uint8_t hash[BLAKE3_BYTES])
+/* Writes body number i, and its name. All bodies have the same units and their own salt. */
+static sefl_status write_body(const plan *pl, const uint8_t *units, const seal_key *round_key,
+                              unsigned long i, const char *path, uint8_t name[BLAKE3_BYTES])
 {
     sefl_status st = SEFL_OK;
-    const ahe_params *p = &pl->p;
-    size_t first = i % p->units, turn = i / p->units;
-    writer w = { .p = p, .units = body };
-    w.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    SEFL_CHECK(w.fd >= 0, SEFL_EIO, "cannot write %s: %s", path, strerror(errno));
-    SEFL_CHECK(lseek(w.fd, (off_t)head_bytes(pl->seal), SEEK_SET) >= 0, SEFL_EIO, "%s: %s", path,
+    sefl_rng rng = rng_system();
+    uint8_t salt[UPDATE_SALT];
+    update_name n;
+    sefl_span all = span_of(units, ahe_body_bytes(&pl->p));
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot write %s: %s", path, strerror(errno));
+    SEFL_CHECK(lseek(fd, (off_t)head_bytes(pl->seal), SEEK_SET) >= 0, SEFL_EIO, "%s: %s", path,
                strerror(errno));
-    blake3_init(&w.h);
-    if (pl->stamped) {
-        uint8_t number[8];
-        store_u64(number, i);
-        SEFL_TRY(write_bytes(&w, span_of(number, sizeof number)));
-        SEFL_TRY(write_bytes(&w, span_of(body + sizeof number, ahe_body_bytes(p) - sizeof number)));
-    } else {
-        SEFL_TRY(write_units(&w, first, 1));
-        SEFL_TRY(write_units(&w, first + 1 + turn, p->units - 1 - turn));
-        SEFL_TRY(write_units(&w, first + 1, turn));
-    }
-    blake3_end(&w.h, hash);
+    SEFL_TRY(update_salt(salt, &n, &rng));
+    update_name_add(&n, all);
+    update_name_end(&n, name);
+    SEFL_TRY(file_write_all(fd, span_of(salt, sizeof salt)));
+    SEFL_TRY(file_write_all(fd, all));
     if (pl->seal)
-        SEFL_TRY(write_head(pl, w.fd, i, hash, round_key));
+        SEFL_TRY(write_head(pl, fd, i, name, round_key));
 done:
-    if (w.fd >= 0)
-        close(w.fd);
+    if (fd >= 0)
+        close(fd);
     return st;
 }
 
@@ -192,7 +155,7 @@ static void *send_all(void *arg)
                                                           .proxy = "" }));
     }
     for (unsigned long i = s->o.first + s->number; i < s->o.end; i += pl->o.connections) {
-        SEFL_TRY(write_turned(pl, s->body, s->round_key, i, path, to.hash));
+        SEFL_TRY(write_body(pl, s->body, s->round_key, i, path, to.hash));
         snprintf(headers, sizeof headers, HTTP_VERSION_LINE "%s: %zu\n" NUMBER ": %lu\n",
                  http_field_name(HTTP_TOTAL_FIELD), pl->bytes, i);
         SEFL_TRY(https_put_file(s->client, http_path(url, &to), path, 0, headers, NULL, &r));

@@ -133,7 +133,7 @@ typedef struct sefl_receipt {
     uint64_t round;
     uint64_t bytes;   /* size of the upload */
     uint64_t ms;      /* time since the round opened */
-    uint8_t hash[32]; /* BLAKE3 of the encrypted update, which names it in AS's records */
+    uint8_t hash[32]; /* salted hash of the encrypted update: its name in AS's records */
 } sefl_receipt;
 
 /* Reads the configuration, the owner's policy and the identity; connects to nothing yet. options:

@@ -184,7 +184,7 @@ static sefl_status one_client(cost_run *g, const round_header *h, uint32_t i)
     sefl_status st = SEFL_OK;
     const task *t = &g->f->task;
     const ahe_params *p = &t->ahe;
-    const size_t front = head_bytes(t->seal);
+    const size_t head_n = head_bytes(t->seal), front = update_front_bytes(t->seal);
     sefl_rng rng = rng_system();
     sign_key *key = NULL;
     double upload;
@@ -202,7 +202,7 @@ static sefl_status one_client(cost_run *g, const round_header *h, uint32_t i)
     SEFL_TRY(loop_send(&g->loop, &upload, g->there, g->body, task_body_bytes(t)));
     g->p.upload += upload;
     memcpy(g->entry[i].client, g->f->client[i], sizeof g->entry[i].client);
-    memcpy(g->heads + i * front, g->there, front);
+    memcpy(g->heads + i * head_n, g->there, head_n);
     clock_lap(&clock);
     SEFL_TRY(ahe_sum_check_units(p, g->sum, g->there + front, p->units));
     SEFL_TRY(ahe_sum_begin(p, g->sum));

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static const char mark[4] = "SFH1", place[11] = "sefl head 1";
+static const char mark[4] = "SFH2", place[11] = "sefl head 2";
 
 enum {
     SEALED = HEAD_SEED + SEAL_TAG,

@@ -1,12 +1,12 @@
 /* head: the start of a sealed upload. It contains the seed of the upload's pad, sealed to CSP's
  * round key, and is signed with the client's upload key (protocol/voucher.h).
  *
- *     "SFH1" | suite u16 | 0 u16 | client 32 | units 32 | enc | sealed seed 48 | signature 64
+ *     "SFH2" | suite u16 | 0 u16 | client 32 | units 32 | enc | sealed seed 48 | signature 64
  *
  *     client     fingerprint of the key in the client's certificate
- *     units      BLAKE3 of the units (the body after the head); this hash names the upload
+ *     units      name of the update: the salted hash of its units (crypto/update_name.h)
  *     enc        32 bytes (x25519) or 1120 (xwing): crypto/seal/seal.h
- *     seal       info "sefl head 1" | task 32 | round u64, ad client 32 | units 32
+ *     seal       info "sefl head 2" | task 32 | round u64, ad client 32 | units 32
  *     signature  SIGN_UPLOAD over task 32 | round u64 | the head before the signature
  *
  * A head has 216 bytes with x25519 and 1,304 with xwing. It contains neither its task nor its

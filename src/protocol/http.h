@@ -23,9 +23,9 @@
 #define HTTP_ENROL_PATH   "/v1/enroll"
 #define HTTP_VERSION_NAME "Sefl-Version"
 
-/* X(name, method, path, body of the answer); N is a round, HASH the BLAKE3 of an update's units in
- * 64 hex digits. AS answers HEAD wherever it answers GET. Only ENROL works without a
- * certificate. */
+/* X(name, method, path, body of the answer); N is a round, HASH an update's name
+ * (crypto/update_name.h) in 64 hex digits. AS answers HEAD wherever it answers GET. Only ENROL
+ * works without a certificate. */
 #define HTTP_CALLS(X)                                                               \
     X(HEALTH, "GET", HTTP_HEALTH_PATH, "ok")                                        \
     X(TASK, "GET", "/v1/task", "envelope of the task")                              \

@@ -13,8 +13,8 @@
  *
  * The set hash is SHA-256("sefl set 1", task, round u64, clients u32, then for each client, sorted
  * by fingerprint: fingerprint 32, body hash 32). In a sealed task it is the root of the tree of
- * counted clients (protocol/counted.h). A body hash, the BLAKE3 of an update's units, names the
- * update. A client's fingerprint is the SHA-256 of the public key in its certificate (SPKI, DER).
+ * counted clients (protocol/counted.h). A body hash is an update's name (crypto/update_name.h).
+ * A client's fingerprint is the SHA-256 of the public key in its certificate (SPKI, DER).
  * CSP learns the number of clients even under hidden sampling, but nobody publishes it.
  * Threads: any.   Secrets: none. */
 #ifndef PROTOCOL_ROUND_H
@@ -105,7 +105,7 @@ sefl_status round_end_read(round_end *out, sefl_span in) SEFL_MUST_CHECK;
 /* One upload in a set; the set's hash and file contain these 64 bytes. */
 typedef struct round_entry {
     uint8_t client[32]; /* fingerprint */
-    uint8_t body[32];   /* BLAKE3 of its units: the name of the update */
+    uint8_t body[32];   /* the update's name (crypto/update_name.h) */
 } round_entry;
 
 /* Compares by client, for qsort and bsearch. */

@@ -17,6 +17,7 @@
 #include "protocol/modes/mode.h"
 #include "protocol/modes/own.h"
 #include "protocol/task_fields.h"
+#include "protocol/update.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -537,7 +538,7 @@ void task_file_name(char out[TASK_FILE_NAME], const task *t)
 
 size_t task_body_bytes(const task *t)
 {
-    return head_bytes(t->seal) + ahe_body_bytes(&t->ahe);
+    return update_front_bytes(t->seal) + ahe_body_bytes(&t->ahe);
 }
 
 noise_params task_noise_params(const task *t, uint64_t round, uint64_t attempt)

@@ -8,10 +8,11 @@
  * version in each answer.
  *     upgrade order: both servers first, then the clients, in any order and at any time
  *
- *     2.0   the calls of protocol/http.h. The BLAKE3 hash of its units is an update's name. If the
- *           task seals seeds, an update has a sealed and signed head, and its client a voucher
+ *     3.0   the calls of protocol/http.h. An update has a salt, and its name is a salted hash. If
+ *           the task seals seeds, it also has a sealed and signed head, and its client a voucher
  *
- * AS refuses 1.x clients, whose updates have another format and another kind of name.
+ * AS refuses 1.x and 2.x clients: the name of their updates, which CSP gets, is a hash without salt
+ * that CSP could compare with guesses.
  *
  * AS and CSP (the link). HELLO offers a range of version numbers. CSP chooses the highest that both
  * support, or answers NO VERSION with its own range.
@@ -25,13 +26,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define VERSION_TEXT "2.0"
+#define VERSION_TEXT "3.0"
 enum {
-    VERSION_MAJOR = 2,
+    VERSION_MAJOR = 3,
     VERSION_MINOR = 0,
     VERSION_MINOR_LOWEST = 0, /* oldest minor version that AS accepts */
-    LINK_VERSION_LOWEST = 4,  /* 4: correlated noise in statements and GO */
-    LINK_VERSION = 4,
+    LINK_VERSION_LOWEST = 5,  /* 5: salted names in heads */
+    LINK_VERSION = 5,
     VERSION_SENTENCE = 160,
 };
 
@@ -39,7 +40,7 @@ typedef struct version_number {
     uint16_t major, minor;
 } version_number;
 
-/* Reads a version such as "2.0": two numbers of at most 4 digits, without leading zeros, separated
+/* Reads a version such as "3.0": two numbers of at most 4 digits, without leading zeros, separated
  * by a point. NULL means 1.0. SEFL_EPROTO for anything else. */
 sefl_status version_read(version_number *out, const char *text) SEFL_MUST_CHECK;
 /* True if a client with this version may take part; otherwise `why` names the accepted versions. */

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "privacy/mechanism/quantise.h"
+#include "protocol/update.h"
 #include "roles/client/record_draw.h"
 #include "roles/client/train.h"
 
@@ -275,10 +276,10 @@ done:
 static sefl_status add_body(work *w, const lane *l, size_t piece, const uint8_t units[32])
 {
     const ahe_params *p = &w->t->ahe;
-    const size_t head_n = head_bytes(w->t->seal);
-    SEFL_PASS(ahe_sum_check_units(p, w->closed, l->body + head_n, p->units));
+    const size_t front = update_front_bytes(w->t->seal);
+    SEFL_PASS(ahe_sum_check_units(p, w->closed, l->body + front, p->units));
     SEFL_PASS(ahe_sum_begin(p, w->closed));
-    SEFL_PASS(ahe_sum_add_units(p, w->closed, 0, l->body + head_n, p->units, NULL));
+    SEFL_PASS(ahe_sum_add_units(p, w->closed, 0, l->body + front, p->units, NULL));
     round_entry e;
     memcpy(e.client, w->s->client[w->set[piece].client], sizeof e.client);
     memcpy(e.body, units, sizeof e.body);

@@ -84,7 +84,7 @@ fed_servers --health 127.0.0.1:0
 fed_until 20 "pause after a restart" is aggregator paused true
 fed_until 20 "CSP's link" is aggregator csp true
 [ "$(count aggregator '"round open"')" -eq "$opened" ] || fail "a round began while the task was paused"
-curl -sk --noproxy '*' -H "Sefl-Version: 2.0" --max-time 5 --cert "$fed/clients/client-01/cert.pem" \
+curl -sk --noproxy '*' -H "Sefl-Version: 3.0" --max-time 5 --cert "$fed/clients/client-01/cert.pem" \
     --key "$fed/clients/client-01/key.pem" "https://$(cat "$fed/aggregator/at")/v1/round?after=$round" > "$dir/news"
 grep -q '"state":"paused"' "$dir/news" || fail "news: $(cat "$dir/news")"
 at=127.0.0.1:$(sed -n 's/.*"event":"health".*"port":\([0-9]*\).*/\1/p' "$dir/log/aggregator" | tail -n 1)

@@ -40,6 +40,20 @@ section '## The link between' | awk -F'|' '$2 ~ /^ [0-9]+ $/ && $3 ~ /^ [A-Z]+ $
     tr -s ' ' | sed 's/ $//' | sort -u > "$dir/doc"
 same "kinds of the link" link.h
 
+# every message, and every field of a head, header and statement, has a row in THREATS.md: what covers it from CSP
+gets() { awk '/^## / { on = 0 } /^## What CSP gets/ { on = 1 } on && /^\|/' docs/THREATS.md; }
+gets | awk -F'|' '{ print $2 }' | grep -oE '[A-Z]{2,}' | sort > "$dir/doc"
+awk '{ print $2 }' "$dir/code" | sort > "$dir/kinds"
+diff -u "$dir/kinds" "$dir/doc" || fail "the messages in THREATS.md, What CSP gets, are not those of link.h"
+for list in 'head.h HEAD_FIELDS' 'round.h ROUND_HEADER_FIELDS' 'round.h ROUND_STATEMENT_FIELDS'; do
+    sed -n "/define ${list#* }(/,/[^\\\\]\$/p" "src/protocol/${list% *}" | grep -oE 'X\([a-z0-9]+, [a-z_0-9]+\)|X\([a-z_]+, [0-9A-Z]' |
+        sed -E 's/X\((u16|u32|u64|hash), ([a-z_0-9]+)\)/\2/; s/X\(([a-z_]+), .*/\1/' > "$dir/fields"
+    [ "$(wc -l < "$dir/fields")" -ge 4 ] || fail "the fields of $list were not found"
+    while read -r field; do
+        gets | awk -F'|' '{ print $3 }' | grep -qwE "$field" || fail "THREATS.md, What CSP gets, does not mention $field of $list"
+    done < "$dir/fields"
+done
+
 # refusals of CSP, and reasons for refusing a head
 sed -n '/define LINK_NO_LIST/,/^$/s/^    X(\([A-Z]*\), \([0-9]*\),.*/\2 \1/p' src/protocol/link.h | sort > "$dir/code"
 section '## The link between' | awk -F'|' '/^\| [A-Z]+ .*\| [0-9]+ \|/ {

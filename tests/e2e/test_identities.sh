@@ -268,8 +268,8 @@ if as_counts version_refused; then fail "an enrolment without Sefl-Version"; fi
 
 # a stranger may use no other path (docs/PROTOCOL.md), and nothing else works without a certificate
 if command -v curl > /dev/null; then
-    curl -sk -H "Sefl-Version: 2.0" "https://$at/v1/task" | grep -q "certificate not accepted" || fail "a stranger got the task"
-    curl -sk -H "Sefl-Version: 2.0" -X POST --data x "https://$at/v1/enroll" | grep -q "not an enrolment request" || fail "garbage"
+    curl -sk -H "Sefl-Version: 3.0" "https://$at/v1/task" | grep -q "certificate not accepted" || fail "a stranger got the task"
+    curl -sk -H "Sefl-Version: 3.0" -X POST --data x "https://$at/v1/enroll" | grep -q "not an enrolment request" || fail "garbage"
     fed_until 5 "garbage in the counters" as_counts enrol.form
     # many request headers per second without bodies, from another address: other sites still enrol
     token "$as_ca" --name site-13 > t13.as
@@ -277,7 +277,7 @@ if command -v curl > /dev/null; then
     (
         i=0
         while [ $i -lt 400 ] && [ ! -e s13/cert.pem ]; do
-            curl -sk -H "Sefl-Version: 2.0" --interface 127.0.0.2 --max-time 2 -X POST -H "Content-Length: 100" "https://$at/v1/enroll" > /dev/null &
+            curl -sk -H "Sefl-Version: 3.0" --interface 127.0.0.2 --max-time 2 -X POST -H "Content-Length: 100" "https://$at/v1/enroll" > /dev/null &
             sleep 0.05
             i=$((i + 1))
         done
@@ -354,7 +354,7 @@ if command -v openssl > /dev/null; then
         -subj "/O=Hospital/OU=Radiology/CN=ward-3" 2> /dev/null
     printf 'extendedKeyUsage=clientAuth\nkeyUsage=digitalSignature\nbasicConstraints=CA:FALSE\n' > ext
     openssl x509 -req -in org.csr -CA org.pem -CAkey org.key -CAcreateserial -days 20 -out org/cert.pem -extfile ext 2> /dev/null
-    ask() { curl -sk -H "Sefl-Version: 2.0" --cert org/cert.pem --key org/key.pem "https://$at/healthz"; }
+    ask() { curl -sk -H "Sefl-Version: 3.0" --cert org/cert.pem --key org/key.pem "https://$at/healthz"; }
     ask | grep -q "not accepted" || fail "an unknown CA's certificate is taken"
     expect 0 "$SEFL" ca trust-issuer "$as_ca" --cert org.pem --role client --unit Radiology
     ward_in() { ask | grep -q "^ok"; }
@@ -366,7 +366,7 @@ if command -v openssl > /dev/null; then
     openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout liar/key.pem -out liar.csr \
         -subj "/O=Hospital/OU=Radiology/CN=client-01" 2> /dev/null
     openssl x509 -req -in liar.csr -CA org.pem -CAkey org.key -CAcreateserial -days 20 -out liar/cert.pem -extfile ext 2> /dev/null
-    liar() { curl -sk -H "Sefl-Version: 2.0" --cert liar/cert.pem --key liar/key.pem "$@"; }
+    liar() { curl -sk -H "Sefl-Version: 3.0" --cert liar/cert.pem --key liar/key.pem "$@"; }
     its_key=$(openssl pkey -in liar/key.pem -pubout -outform DER 2> /dev/null | openssl dgst -sha256 -r | cut -d' ' -f1)
     bytes=$(sed -n 's/.*an update has \([0-9]*\) bytes.*/\1/p' "$dir/provision.out")
     head -c "$bytes" /dev/zero > junk
@@ -524,7 +524,7 @@ if command -v curl > /dev/null; then
     i=0
     while [ $i -lt 20 ] && ! as_counts enrol.rate; do # in parallel: one after the other may stay below the rate limit
         for _ in 1 2 3 4 5 6 7 8 9 10; do
-            curl -sk -H "Sefl-Version: 2.0" -X POST --data x "https://$at/v1/enroll" > /dev/null &
+            curl -sk -H "Sefl-Version: 3.0" -X POST --data x "https://$at/v1/enroll" > /dev/null &
             strangers="${strangers:-} $!"
         done
         # shellcheck disable=SC2086

@@ -37,7 +37,7 @@ body=$(bodies '*[0-9a-f]' | head -n 1)
 bytes=$(stat -c %s "$body")
 head -c 3000 "$body" > some
 part_of() { # CLIENT: sends part of an update and waits for an answer that does not come
-    curl -sk -H "Sefl-Version: 2.0" --max-time $((1 + t)) --cert "$1.pem" --key "$1.key" -X PUT --data-binary @some -H "Expect:" \
+    curl -sk -H "Sefl-Version: 3.0" --max-time $((1 + t)) --cert "$1.pem" --key "$1.key" -X PUT --data-binary @some -H "Expect:" \
         -H "Content-Length: $bytes" -H "Sefl-Total: $bytes" \
         "https://$at/v1/round/1/update/$(openssl rand -hex 32)" > "said.$1" || :
 }
@@ -60,7 +60,7 @@ open() { find "/proc/$(cat "$dir/run/aggregator.pid")/fd" -lname 'socket:*' | wc
 before=$(open)
 waiting=
 for i in $made; do
-    curl -sk -H "Sefl-Version: 2.0" --max-time 60 --cert "$i.pem" --key "$i.key" "https://$at/v1/round?after=9&wait=60" > /dev/null &
+    curl -sk -H "Sefl-Version: 3.0" --max-time 60 --cert "$i.pem" --key "$i.key" "https://$at/v1/round?after=9&wait=60" > /dev/null &
     waiting="$waiting $!"
 done
 fed_until 10 "places in the counters" counted connections_per_issuer

@@ -63,7 +63,7 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do # peers that never read: they stop and a
 done
 
 # a client that drops out: it fetches the model and sends nothing
-get -k -o "$dir/model" -H "Sefl-Version: 2.0" --cert "$fed/clients/client-02/cert.pem" --key "$fed/clients/client-02/key.pem" \
+get -k -o "$dir/model" -H "Sefl-Version: 3.0" --cert "$fed/clients/client-02/cert.pem" --key "$fed/clients/client-02/key.pem" \
     "https://$(cat "$fed/aggregator/ready")/v1/round/1/model"
 wants /state.json '"asked":1,'
 fed_clients 1 3

@@ -139,7 +139,7 @@ mv "$fed/aggregator/tasks/.third" "$fed/aggregator/tasks/03-third"
 fed_kill CONT client-03
 # a member that keeps asking for the model does not keep the next task waiting for ten times `linger`
 asks() { while :; do
-    curl -sk --noproxy '*' -o /dev/null -H "Sefl-Version: 2.0" --max-time 5 --cert "$fed/clients/client-01/cert.pem" \
+    curl -sk --noproxy '*' -o /dev/null -H "Sefl-Version: 3.0" --max-time 5 --cert "$fed/clients/client-01/cert.pem" \
         --key "$fed/clients/client-01/key.pem" "https://$(cat "$fed/aggregator/at")/v1/model" || :
     sleep 0.3
 done; }

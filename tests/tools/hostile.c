@@ -11,8 +11,8 @@
  * At the end: a line a kind, "KIND tries N", and how it was answered: "status 409 12". The program judges
  * nothing: scripts look at the server's counters, its memory, and the good clients. It uses GnuTLS
  * and sockets alone, so nothing of ours keeps it polite. */
-#include "base/blake3.h"
 #include "base/sha256.h"
+#include "crypto/update_name.h"
 #include "net/tls.h"
 
 #include <arpa/inet.h>
@@ -37,7 +37,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HOST "Host: x\r\nSefl-Version: 2.0\r\n"
+#define HOST "Host: x\r\nSefl-Version: 3.0\r\n"
 
 enum { THREADS_MAX = 1000, ANSWER = 4096, PATIENCE_S = 3 };
 
@@ -616,7 +616,7 @@ static void k_spoil(attacker *a)
     noise(a, bytes, opt.body_bytes);
     for (uint64_t i = 0; i + opt.cipher_bytes <= opt.body_bytes; i += opt.cipher_bytes)
         bytes[i] = bytes[i + opt.cipher_bytes - 1] = 0;
-    blake3_of(hash, span_of(bytes, opt.body_bytes));
+    update_name_of(hash, span_of(bytes, opt.body_bytes));
     for (int i = 0; i < 32; i++)
         snprintf(hex + 2 * i, 3, "%02x", hash[i]);
     int n =

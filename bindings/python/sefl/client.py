@@ -35,7 +35,7 @@ class Receipt:
     bytes: int
     seconds: float
     hash: bytes
-    """BLAKE3 of the encrypted update, which names it in the aggregator's records."""
+    """Salted hash of the encrypted update: its name in the aggregator's records."""
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ static sefl_status upload_all(void *ctx, const round_header *h, work_got *got)
     sum_demo *g = ctx;
     const task *t = &g->s->task;
     const ahe_params *p = &t->ahe;
-    const size_t front = head_bytes(t->seal);
+    const size_t head_n = head_bytes(t->seal), front = update_front_bytes(t->seal);
     sefl_rng rng = rng_system();
     sign_key *key = NULL;
     uint8_t *body = NULL;
@@ -163,7 +163,7 @@ static sefl_status upload_all(void *ctx, const round_header *h, work_got *got)
         g->encrypt_s += clock_lap(&clock);
         sign_key_free(key), key = NULL;
         memcpy(e->client, client, 32);
-        memcpy(g->heads + i * front, body, front);
+        memcpy(g->heads + i * head_n, body, head_n);
         SEFL_TRY(ahe_sum_check_units(p, g->sum, body + front, p->units));
         SEFL_TRY(ahe_sum_begin(p, g->sum));
         SEFL_TRY(ahe_sum_add_units(p, g->sum, 0, body + front, p->units, g->pool));

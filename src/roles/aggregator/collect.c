@@ -7,8 +7,8 @@
 #include "roles/aggregator/collect.h"
 
 #include "base/alloc.h"
-#include "base/blake3.h"
 #include "base/cond.h"
+#include "crypto/update_name.h"
 #include "roles/aggregator/readback.h"
 
 #include <pthread.h>
@@ -123,29 +123,30 @@ static sefl_status walk_body(collect *c, ahe_sum *sum, uint64_t round, const ent
     sefl_status st = SEFL_OK;
     const ahe_params *p = c->c.ahe;
     sefl_buf path = { 0 };
-    blake3 h;
+    update_name name;
     uint8_t got[BLAKE3_BYTES];
     readback r = { 0 };
     const uint8_t *bytes = c->piece;
     size_t per_piece = c->piece_bytes / p->unit_bytes;
-    blake3_init(&h);
+    update_name_init(&name);
     SEFL_TRY(c->c.path(c->c.ctx, &path, round, &e->m));
     /* a file that may have changed since it was written is not mapped */
-    SEFL_TRY(readback_open(&r, (const char *)path.p, c->c.skip + ahe_body_bytes(p), e->check_hash));
-    if (c->c.skip > 0)
-        SEFL_TRY(readback_next(&r, &bytes, c->c.skip, c->piece));
+    SEFL_TRY(
+        readback_open(&r, (const char *)path.p, c->c.front + ahe_body_bytes(p), e->check_hash));
+    SEFL_TRY(readback_next(&r, &bytes, c->c.front, c->piece));
+    update_name_add(&name, span_of(bytes + c->c.front - UPDATE_SALT, UPDATE_SALT));
     if (units == ahe_sum_add_units)
         SEFL_TRY(ahe_sum_begin(p, sum));
     for (size_t u = 0; u < p->units;) {
         size_t n = p->units - u < per_piece ? p->units - u : per_piece;
         SEFL_TRY(readback_next(&r, &bytes, n * p->unit_bytes, c->piece));
         if (e->check_hash)
-            blake3_add(&h, span_of(bytes, n * p->unit_bytes));
+            update_name_add(&name, span_of(bytes, n * p->unit_bytes));
         SEFL_TRY(units(p, sum, u, bytes, n, threads));
         u += n;
     }
     if (e->check_hash) {
-        blake3_end(&h, got);
+        update_name_end(&name, got);
         SEFL_CHECK(memcmp(got, e->m.body, sizeof got) == 0, SEFL_ECRYPTO,
                    "%s has changed since it was acknowledged", r.path);
     }
@@ -181,7 +182,7 @@ static sefl_status add_rooms(const collect *c, ahe_sum *sum, const entry *e, uin
 {
     const uint8_t *bodies[BATCH];
     for (uint32_t i = 0; i < n; i++)
-        bodies[i] = room_bytes(e[i].body) + c->c.skip;
+        bodies[i] = room_bytes(e[i].body) + c->c.front;
     return ahe_sum_add_bodies(c->c.ahe, sum, bodies, n, threads);
 }
 
@@ -273,8 +274,8 @@ sefl_status collect_new(collect **out, const collect_config *cfg)
     c->piece_bytes = PIECE;
     if (c->piece_bytes < cfg->ahe->unit_bytes)
         c->piece_bytes = cfg->ahe->unit_bytes;
-    if (c->piece_bytes < cfg->skip)
-        c->piece_bytes = cfg->skip;
+    if (c->piece_bytes < cfg->front)
+        c->piece_bytes = cfg->front;
     SEFL_TRY(sefl_new(&c->piece, 1, c->piece_bytes));
     SEFL_TRY(pool_new(&c->pool, cfg->threads));
     SEFL_TRY(thread_start(&c->thread, worker, c));

@@ -31,7 +31,7 @@ typedef struct collect collect;
 typedef struct collect_config {
     const ahe_params *ahe;
     const ahe_pub *pub;
-    size_t skip; /* size of the head before each body's units */
+    size_t front; /* bytes of a body before its units (protocol/update.h) */
     uint32_t clients_max;
     unsigned threads; /* number of threads for additions; 0: one per core */
     /* Appends the path of a body's file and a NUL, which out->n does not count. */

@@ -34,7 +34,7 @@ struct ingest {
     ingest_config c;
     body_rule rule;
     parts parts;
-    uint64_t skip, total; /* bytes of a head; of head and body */
+    uint64_t skip, total; /* bytes of a head; of a body */
     pthread_mutex_t live_lock;
     upload *live;
     _Atomic uint64_t only; /* the round that uploads may be for */
@@ -54,7 +54,7 @@ struct upload {
     body_room *room; /* the spool's; may be NULL */
     body_check check;
     uint8_t head[HEAD_MAX]; /* sealed tasks */
-    size_t head_have;
+    size_t head_have, salt_have;
     uint8_t upload_key[SIGN_PUB_BYTES]; /* must have signed the head */
     bool bad_head;
     bool stays; /* a part of it may be on disk */
@@ -176,7 +176,7 @@ sefl_status ingest_new(ingest **out, const ingest_config *c)
     in->c = *c;
     in->c.bodies = c->bodies ? c->bodies : INGEST_BODIES;
     in->skip = head_bytes(c->seal);
-    in->total = in->skip + ahe_body_bytes(c->ahe);
+    in->total = in->skip + UPDATE_SALT + ahe_body_bytes(c->ahe);
     pthread_mutex_init(&in->live_lock, NULL);
     parts_init(&in->parts, c->parts_most);
     SEFL_TRY(body_rule_init(&in->rule, c->ahe, c->pub));
@@ -394,7 +394,7 @@ static sefl_status check_head(upload *u)
     SEFL_CHECK(memcmp(h.client, u->who.client, sizeof h.client) == 0, SEFL_EAUTH,
                "the head is another client's");
     SEFL_CHECK(memcmp(h.units, u->who.body, sizeof h.units) == 0, SEFL_EAUTH,
-               "the head is for other units than the path names");
+               "the head is for another update than the path names");
     SEFL_TRY(head_check(&h, c->task, u->round, u->upload_key));
 done:
     u->bad_head = st != SEFL_OK;
@@ -414,6 +414,10 @@ static sefl_status check_piece(upload *u, sefl_span piece)
             return SEFL_OK;
         SEFL_PASS(check_head(u));
     }
+    size_t salt = UPDATE_SALT - u->salt_have;
+    salt = piece.n < salt ? piece.n : salt;
+    u->salt_have += salt;
+    piece = span_of(piece.p + salt, piece.n - salt);
     if (piece.n > 0)
         SEFL_PASS(body_check_feed(&u->check, piece));
     return SEFL_OK;

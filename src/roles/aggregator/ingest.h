@@ -1,10 +1,11 @@
 /* ingest: receives updates, makes them durable and acknowledges them.
  *
- * A body arrives in pieces on one of the server's threads. In a sealed task its head comes first
- * (protocol/head.h): before AS accepts a unit, the head must name this client and these units and
- * be signed with the upload key that the client has vouched for (store/disk/upload_keys.h). AS
- * checks each piece unit by unit (body.h), hashes it and writes it (store/journal/spool.h). When
- * the body is complete and its hash matches, AS makes it durable and signs its receipt. Then, under
+ * A body (protocol/update.h) arrives in pieces on one of the server's threads. In a sealed task its
+ * head comes first (protocol/head.h): before AS accepts a unit, the head must name this client and
+ * this update and be signed with the upload key that the client has vouched for
+ * (store/disk/upload_keys.h). Salt and units follow. AS checks the units one by one (body.h),
+ * hashes each piece and writes it (store/journal/spool.h). When the body is complete and its hash
+ * is the update's name, AS makes it durable and signs its receipt. Then, under
  * the role's lock, it asks whether the round still accepts the update and writes its row to the
  * journal. Only then does AS send the receipt and add the body to the running sum (collect.h). A
  * client that dies during an upload leaves only its own partial upload (a part).
@@ -15,11 +16,11 @@
  *     upload_free(u)                             always; keeps what has arrived, to resume later
  *
  * AS identifies a client only by the fingerprint of its certificate's key, never by the upload.
- * Bodies are stored in round-N/bodies/CLIENT/HASH (bodies-ME if several processes share the round's
+ * Bodies are stored in round-N/bodies/CLIENT/NAME (bodies-ME if several processes share the round's
  * folder: a client that continues there moves its part to the new process), so no client can
  * resume another's part or get the receipt for another's body. AS refuses a body that another
  * client has sent in this round, or that any client sent in an earlier round (honest bodies are
- * never equal: their coins differ). A client has one part per round: another body, or the same one
+ * never equal: their salts differ). A client has one part per round: another body, or the same one
  * on a new connection, ends the previous upload. parts.h limits the number of parts from a CA
  * whose members are not listed.
  *
@@ -114,7 +115,7 @@ typedef struct ingest_ask {
     const uint8_t *client;  /* fingerprint, from its certificate */
     const uint8_t *issuer;  /* its CA, if only the CA vouches for it; NULL: listed, or no list */
     const char *name;       /* common name, for log lines */
-    uint8_t body[32];       /* BLAKE3 of the units */
+    uint8_t body[32];       /* the update's name (crypto/update_name.h) */
     uint64_t offset, total; /* the request sends bytes [offset, total) */
     uint64_t length;        /* Content-Length */
 } ingest_ask;

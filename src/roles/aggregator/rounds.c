@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "protocol/head.h"
+#include "protocol/update.h"
 #include "store/disk/upload_keys.h"
 
 #include <errno.h>
@@ -493,7 +493,7 @@ sefl_status rounds_new(rounds **out, const rounds_config *c)
     SEFL_TRY(body_pool_new(&r->body_pool, task_body_bytes(t), BODY_POOL_BUDGET));
     SEFL_TRY(collect_new(&r->collect, &(collect_config){ .ahe = &t->ahe,
                                                          .pub = t->pub,
-                                                         .skip = head_bytes(t->seal),
+                                                         .front = update_front_bytes(t->seal),
                                                          .clients_max = t->clients_max,
                                                          .threads = c->threads,
                                                          .path = body_path,

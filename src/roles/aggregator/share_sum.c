@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "protocol/head.h"
+#include "protocol/update.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -107,7 +107,7 @@ static sefl_status make_collect(share *s, collect **out,
         return SEFL_OK;
     return collect_new(out, &(collect_config){ .ahe = &t->ahe,
                                                .pub = t->pub,
-                                               .skip = head_bytes(t->seal),
+                                               .front = update_front_bytes(t->seal),
                                                .clients_max = t->clients_max,
                                                .threads = s->r->c.threads,
                                                .path = path,

@@ -35,7 +35,7 @@ sefl_status client_vouch(client *c, client_reply *a) SEFL_MUST_CHECK;
  * does not answer, the client tries again at the next news. */
 sefl_status client_ask_counted(client *c, const round_news *n) SEFL_MUST_CHECK;
 
-/* SEFL_EAUTH unless CSP signed that this client's update (the hash of its units) is in the sum of
+/* SEFL_EAUTH unless CSP signed that this client's update (its name) is in the sum of
  * this round; SEFL_EPROTO for a malformed answer. */
 sefl_status client_counted_check(const task *t, sefl_span answer, uint64_t round,
                                  const uint8_t me[32],

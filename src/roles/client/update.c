@@ -43,7 +43,7 @@ sefl_status client_body_of(client_body *out, const char *path, size_t head_bytes
     sefl_status st = SEFL_OK;
     uint8_t *window = NULL;
     client_body b = { 0 };
-    blake3 h;
+    update_name name;
     size_t got;
     *out = b;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -56,13 +56,13 @@ sefl_status client_body_of(client_body *out, const char *path, size_t head_bytes
     SEFL_CHECK(got == head_bytes, SEFL_EPROTO, "%s is shorter than the head of an update", path);
     sha256_of(b.head, span_of(window, head_bytes));
     b.bytes = head_bytes;
-    blake3_init(&h);
+    update_name_init(&name);
     do {
         SEFL_TRY(file_read_at(fd, path, b.bytes, window, WINDOW, &got));
-        blake3_add(&h, span_of(window, got));
+        update_name_add(&name, span_of(window, got));
         b.bytes += got;
     } while (got == WINDOW);
-    blake3_end(&h, b.hash);
+    update_name_end(&name, b.hash);
     *out = b;
 done:
     close(fd);
@@ -150,7 +150,7 @@ static sefl_status train(work *w)
 
 /* ---- from integers to the file --------------------------------------------------------------- */
 
-/* Writes space for the head, then the units, then the head, which contains their hash. */
+/* Writes space for the head, then salt and units, then the head, which contains their name. */
 static sefl_status encrypt(work *w, client_body *out)
 {
     sefl_status st = SEFL_OK;
@@ -159,9 +159,10 @@ static sefl_status encrypt(work *w, client_body *out)
     ahe_upload *up = NULL;
     outfile file = { 0 };
     uint8_t *window = NULL, context[AHE_CONTEXT_BYTES], front[HEAD_MAX] = { 0 };
+    uint8_t salt[UPDATE_SALT];
     size_t piece = WINDOW / p->unit_bytes, before = head_bytes(w->t->seal);
-    sefl_rng rng;
-    blake3 h;
+    sefl_rng rng, salts;
+    update_name name;
     client_body body;
 
     piece = piece < 1 ? 1 : piece < p->units ? piece : p->units;
@@ -170,19 +171,21 @@ static sefl_status encrypt(work *w, client_body *out)
     SEFL_TRY(tick(w, 0));
     SEFL_TRY(sefl_new(&window, piece, p->unit_bytes));
     SEFL_TRY(coins_for(u->c.coins, &rng, "encrypt", w->job->header->round, w->job->attempt));
+    SEFL_TRY(coins_for(u->c.coins, &salts, "salt", w->job->header->round, w->job->attempt));
     task_upload_context(context, w->t, w->job->header->round, u->c.client);
     SEFL_TRY(ahe_upload_new(&up, p, u->enc, context, &rng));
     SEFL_TRY(outfile_open(&file, w->job->body, 0600));
     SEFL_TRY(outfile_put(&file, front, before));
-    blake3_init(&h);
+    SEFL_TRY(update_salt(salt, &name, &salts));
+    SEFL_TRY(outfile_put(&file, salt, sizeof salt));
     for (size_t at = 0; at < p->units; at += piece) {
         size_t n = p->units - at < piece ? p->units - at : piece;
         SEFL_TRY(ahe_upload_units(p, up, window, w->X + at * p->unit_values, n, u->c.pool, NULL));
-        blake3_add(&h, span_of(window, n * p->unit_bytes));
+        update_name_add(&name, span_of(window, n * p->unit_bytes));
         SEFL_TRY(outfile_put(&file, window, n * p->unit_bytes));
         SEFL_TRY(tick(w, n));
     }
-    blake3_end(&h, body.hash);
+    update_name_end(&name, body.hash);
     if (before > 0) {
         SEFL_TRY(update_head(front,
                              &(update_facts){ .task = w->t,

@@ -16,11 +16,11 @@
  *      the trainer has no usable update (SEFL_ERANGE), X is zero, even the weight slot, under
  *      hidden sampling and for the built-in trainer; otherwise the call fails.
  *   4. It encrypts X unit by unit, with coins "encrypt", into a temporary file. In a sealed task
- *      the head precedes the units (protocol/head.h). It syncs the file, then renames it to `body`,
- *      so a file of that name is always complete.
+ *      the head comes first (protocol/head.h), then the salt, with coins "salt", then the units. It
+ *      syncs the file, then renames it to `body`, so a file of that name is always complete.
  *
- * A body is made only once: if the file exists, nothing is encrypted (SEFL_EEXIST). An interrupted
- * attempt has sent nothing; the next one has a new attempt number and so new coins.
+ * A body is made only once: if the file exists, nothing is encrypted (SEFL_EEXIST), and a retry
+ * sends the same bytes. Any other body has another attempt number, and so a new seed and salt.
  *
  * Memory, for a model of d values: during training 4d bytes (records: 12d) and what the trainer
  * needs; afterwards 12d bytes and 1 MiB; between rounds only the key's tables (Paillier: at most
@@ -64,9 +64,9 @@ typedef struct client_job {
 } client_job;
 
 typedef struct client_body {
-    uint8_t hash[BLAKE3_BYTES]; /* hash of the units, which names the update */
+    uint8_t hash[BLAKE3_BYTES]; /* the update's name (crypto/update_name.h) */
     uint8_t head[SHA256_BYTES]; /* SHA-256 of the head, which is empty unless the task is sealed */
-    uint64_t bytes;             /* size of the head and the units */
+    uint64_t bytes;             /* of the file */
 } client_body;
 
 typedef struct client_update client_update;

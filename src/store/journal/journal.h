@@ -209,7 +209,7 @@ typedef struct journal_update {
     uint64_t round;
     uint8_t client[32]; /* fingerprint of the client's key */
     char name[65];      /* name in its certificate, for operators */
-    uint8_t body[32];   /* BLAKE3 of the units: the name of the update */
+    uint8_t body[32];   /* the update's name (crypto/update_name.h) */
     uint64_t bytes, when_ms;
 } journal_update;
 

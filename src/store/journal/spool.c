@@ -32,7 +32,7 @@ struct spool {
     uint8_t *room;            /* NULL: bytes are written as they come */
     uint64_t written, hashed; /* of those in the room */
     uint64_t skip;            /* bytes in front that are not hashed */
-    blake3 h;                 /* of the bytes [skip, offset), or [skip, hashed) in a room */
+    update_name name;         /* of the bytes [skip, offset), or [skip, hashed) in a room */
     uint8_t hash[BLAKE3_BYTES];
     char *folder, *part, *whole;
 };
@@ -85,7 +85,7 @@ static void hash_at(spool *s, uint64_t at, sefl_span bytes)
 {
     uint64_t head = at < s->skip ? s->skip - at : 0;
     if (head < bytes.n)
-        blake3_add(&s->h, span_of(bytes.p + head, bytes.n - (size_t)head));
+        update_name_add(&s->name, span_of(bytes.p + head, bytes.n - (size_t)head));
 }
 
 /* Hashes what the file has, up to a byte more than the body: s->offset. */
@@ -94,7 +94,7 @@ static sefl_status hash_file(spool *s, int fd, const char *path)
     sefl_status st = SEFL_OK;
     uint8_t *piece = NULL;
     SEFL_TRY(sefl_new(&piece, READ_PIECE, 1));
-    blake3_init(&s->h);
+    update_name_init(&s->name);
     for (s->offset = 0; s->offset <= s->total;) {
         ssize_t got = fault_hit(FAULT_READ) ? (errno = EIO, -1) : read(fd, piece, READ_PIECE);
         if (got < 0 && errno == EINTR)
@@ -117,7 +117,7 @@ static sefl_status take_in(spool *s)
     if (s->offset > s->total) {
         SEFL_NEED(ftruncate(s->fd, 0) == 0 && lseek(s->fd, 0, SEEK_SET) == 0, SEFL_EIO,
                   "cannot cut %s: %s", s->part, strerror(errno));
-        blake3_init(&s->h);
+        update_name_init(&s->name);
         s->offset = 0;
     }
     return SEFL_OK;
@@ -126,7 +126,7 @@ static sefl_status take_in(spool *s)
 static sefl_status end_hash(spool *s)
 {
     uint8_t got[BLAKE3_BYTES];
-    blake3_end(&s->h, got);
+    update_name_end(&s->name, got);
     return memcmp(got, s->hash, sizeof got) == 0
                ? SEFL_OK
                : sefl_fail(SEFL_EAUTH, "the bytes do not have the hash that was announced");

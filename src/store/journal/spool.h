@@ -1,14 +1,14 @@
 /* spool: writes an upload to disk as its pieces arrive, hashes it, and can resume it later.
  *
- *     SEFL_TRY(spool_open(&s, folder, hash, 0, total, NULL)); // resumes an interrupted upload
+ *     SEFL_TRY(spool_open(&s, folder, name, 0, total, NULL)); // resumes an interrupted upload
  *     spool_offset(s)                                       // the next byte
  *     SEFL_TRY(spool_write(s, bytes));
- *     SEFL_TRY(spool_finish(s));      // checks length and hash, syncs, renames to folder/HASH
+ *     SEFL_TRY(spool_finish(s));      // checks length and hash, syncs, renames to folder/NAME
  *     spool_close(s);                 // before spool_finish: keeps the part for later
  *
- * The unfinished file is called a part: folder/HASH.part. Reopening a part, or a complete body,
- * reads it once to compute the hash. If the bytes do not have the announced hash (BLAKE3), they are
- * deleted (SEFL_EAUTH). spool_sweep deletes parts that have not changed for a long time; the caller
+ * The unfinished file is called a part: folder/NAME.part. Reopening a part, or a complete body,
+ * reads it once to hash it. If its salt and units do not hash to the announced name
+ * (crypto/update_name.h), the file is deleted (SEFL_EAUTH). spool_sweep deletes parts that have not changed for a long time; the caller
  * limits their number and total size.
  *
  * A caller may provide room for the whole body; the spool then also copies the body there, and
@@ -20,8 +20,8 @@
 #ifndef STORE_JOURNAL_SPOOL_H
 #define STORE_JOURNAL_SPOOL_H
 
-#include "base/blake3.h"
 #include "base/span.h"
+#include "crypto/update_name.h"
 
 #include <stdbool.h>
 
@@ -31,7 +31,7 @@ enum { SPOOL_BLOCK = 4096 };
 /* Size of the room for a body of `total` bytes (less than 2^63). */
 #define SPOOL_ROOM(total) (((total) + SPOOL_BLOCK - 1) / SPOOL_BLOCK * SPOOL_BLOCK)
 
-/* skip is the length of the head at the start of the body, which the hash does not cover. room is
+/* skip is the length of the head at the start of the body, which the name does not cover. room is
  * NULL, or SPOOL_ROOM(total) bytes at a multiple of SPOOL_BLOCK; the caller owns them but must not
  * touch them before spool_close. */
 sefl_status spool_open(spool **out, const char *folder, const uint8_t hash[BLAKE3_BYTES],

@@ -172,7 +172,7 @@ static inline unsigned verify(const fed *f, uint32_t *least, uint32_t *most)
  * process. */
 static inline void verify_coins(const fed *f)
 {
-    static const char *const once[] = { "mask", "reply", "encrypt", "round" };
+    static const char *const once[] = { "mask", "reply", "encrypt", "salt", "round" };
     sefl_buf b = { 0 };
     CHECK_OK(file_read(&b, fed_path(f, "coins.txt"), 1 << 26));
     CHECK_OK(wr_u8(&b, 0));

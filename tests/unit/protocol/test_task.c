@@ -469,7 +469,7 @@ static void test_sealed(void **state)
         CHECK_OK(task_read(&t, buf_span(&doc)));
         assert_true(task_is_sealed(&t) && t.pub == NULL && t.ahe.scheme == &ahe_pad);
         assert_string_equal(t.seal->name, c[i].name);
-        assert_int_equal(task_body_bytes(&t), c[i].head + ahe_body_bytes(&t.ahe));
+        assert_int_equal(task_body_bytes(&t), c[i].head + 32 + ahe_body_bytes(&t.ahe));
         memcpy(raw + 10, t.id, 32);
         store_u64(raw + 42, 3);
         memcpy(raw + 50, client, 32);
@@ -493,7 +493,7 @@ static void test_sealed(void **state)
     CHECK_OK(sample_document(&doc, "crypto.scheme=paillier", NULL));
     CHECK_OK(task_read(&t, buf_span(&doc)));
     assert_true(!task_is_sealed(&t) && t.pub != NULL);
-    assert_int_equal(task_body_bytes(&t), ahe_body_bytes(&t.ahe));
+    assert_int_equal(task_body_bytes(&t), 32 + ahe_body_bytes(&t.ahe));
     task_upload_context(got, &t, 3, client);
     task_context(want, &t, 3);
     assert_memory_equal(got, want, 32);

@@ -4,10 +4,10 @@
 #define UNIT_ROLES_AGG_BODIES_H
 
 #include "base/alloc.h"
-#include "base/blake3.h"
 #include "base/file.h"
 #include "crypto/ahe/ahe.h"
 #include "crypto/ahe/paillier.h"
+#include "crypto/update_name.h"
 #include "protocol/round.h"
 #include "support/check.h"
 
@@ -54,7 +54,13 @@ static inline void bodies_make(bodies *b, const char *scheme, size_t values, uin
     buf_clear(&key);
 }
 
-/* A whole body into a new block (sefl_free), ahe_body_bytes long; its hash too. */
+/* The bytes of salt and units. */
+static inline size_t bodies_bytes(const bodies *b)
+{
+    return UPDATE_SALT + ahe_body_bytes(&b->p);
+}
+
+/* A whole body without head into a new block (sefl_free); its name too. */
 static inline uint8_t *bodies_body(bodies *b, unsigned k, uint8_t hash[32])
 {
     uint8_t context[AHE_CONTEXT_BYTES] = { 1 }, *out;
@@ -66,24 +72,25 @@ static inline uint8_t *bodies_body(bodies *b, unsigned k, uint8_t hash[32])
     seeded_init(&gen, 1, name);
     sefl_rng rng = seeded_rng(&gen);
     size_t padded = b->p.units * b->p.unit_values;
-    CHECK_OK(sefl_new(&out, 1, ahe_body_bytes(&b->p)));
+    CHECK_OK(sefl_new(&out, 1, bodies_bytes(b)));
+    CHECK_OK(rng_fill(&rng, out, UPDATE_SALT));
     CHECK_OK(sefl_new(&v, padded, sizeof *v));
     for (size_t i = 0; i < b->p.values; i++)
         v[i] = bodies_value(k, i);
     CHECK_OK(ahe_upload_new(&u, &b->p, b->enc, context, &rng));
-    CHECK_OK(ahe_upload_units(&b->p, u, out, v, b->p.units, NULL, NULL));
+    CHECK_OK(ahe_upload_units(&b->p, u, out + UPDATE_SALT, v, b->p.units, NULL, NULL));
     if (!b->pub)
         ahe_upload_seed(&b->p, u, &b->seed[k]);
     ahe_upload_free(&b->p, u);
     sefl_free(v);
-    blake3_of(hash, span_of(out, ahe_body_bytes(&b->p)));
+    update_name_of(hash, span_of(out, bodies_bytes(b)));
     return out;
 }
 
 /* A bad unit: zero for paillier; all units of pad are valid. */
 static inline void bodies_spoil(const bodies *b, uint8_t *body, size_t unit)
 {
-    memset(body + unit * b->p.unit_bytes, 0, b->p.unit_bytes);
+    memset(body + UPDATE_SALT + unit * b->p.unit_bytes, 0, b->p.unit_bytes);
 }
 
 /* Decrypts a closed sum of these bodies (bit k): masks, decrypts, unmasks; v gets p.values

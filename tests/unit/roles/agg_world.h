@@ -7,7 +7,6 @@
 #include "protocol/task_make.h"
 #include "unit/sum/link_pair.h"
 
-#include "base/blake3.h"
 #include "base/file.h"
 #include "model/file/model_file.h"
 #include "protocol/update.h"
@@ -637,7 +636,7 @@ static inline uint8_t *aw_body(agg_world *w, unsigned k, uint64_t round, uint8_t
     task own = w->t;
     const ahe_params *p = &own.ahe;
     bool hostile = w->hostile >> k & 1;
-    size_t skip = head_bytes(own.seal), units = ahe_body_bytes(p);
+    size_t front = update_front_bytes(own.seal), units = ahe_body_bytes(p);
     uint8_t *body, client[32];
     int64_t *x;
     char name[64];
@@ -667,13 +666,13 @@ static inline uint8_t *aw_body(agg_world *w, unsigned k, uint64_t round, uint8_t
     if (hostile && w->garbage) {
         uint8_t seed[HEAD_SEED] = { 9 };
         for (size_t i = 0; i < units; i++)
-            if (i % p->unit_bytes != p->unit_bytes - 1 || skip > 0)
-                seeded_fill(&gen, body + skip + i, 1); /* below N^2 where units are Paillier's */
-        blake3_of(hash, span_of(body + skip, units));
+            if (i % p->unit_bytes != p->unit_bytes - 1 || own.seal)
+                seeded_fill(&gen, body + front + i, 1); /* below N^2 where units are Paillier's */
+        update_name_of(hash, span_of(body + front - UPDATE_SALT, UPDATE_SALT + units));
         head_facts f = {
             .suite = own.seal, .task = own.id, .round = round, .client = client, .units = hash
         };
-        if (skip > 0)
+        if (own.seal)
             CHECK_OK(
                 head_make(body, &f, span_of(h.key, h.key_bytes), seed, w->upload_key[k], &rng));
     }

@@ -215,8 +215,8 @@ static inline void make_sum(site *s)
             for (size_t i = 0; i < s->t.values; i++)
                 s->total[i] += value_of(s, c, i);
             CHECK_OK(ahe_sum_begin(p, s->sum));
-            CHECK_OK(ahe_sum_add_units(p, s->sum, 0, s->client[c].body + head_bytes(s->t.seal),
-                                       p->units, NULL));
+            CHECK_OK(ahe_sum_add_units(
+                p, s->sum, 0, s->client[c].body + update_front_bytes(s->t.seal), p->units, NULL));
         }
     CHECK_OK(ahe_sum_close(p, s->sum));
     s->run.up.closed = s->sum;

@@ -18,10 +18,9 @@
 #include "roles/client/client.h"
 #include "store/ledger.h"
 
-#include "base/blake3.h"
 #include "protocol/counted.h"
-#include "protocol/head.h"
 #include "protocol/http.h"
+#include "protocol/update.h"
 #include "protocol/version.h"
 #include "roles/csp/vouch.h"
 
@@ -188,7 +187,7 @@ static inline void fake_name(const fake_as *f, uint8_t out[32], const sefl_buf *
 {
     size_t n = head_bytes(f->t.seal);
     n = n < body->n ? n : body->n;
-    blake3_of(out, span_of(body->p + n, body->n - n));
+    update_name_of(out, span_of(body->p + n, body->n - n));
 }
 
 static inline void fake_look_at_head(fake_as *f, const sefl_buf *body, uint64_t round,

@@ -22,7 +22,7 @@ static void whole_bodies_pass(void **state)
         uint8_t hash[32];
         bodies_make(&b, schemes[s], 5000, 10);
         CHECK_OK(body_rule_init(&rule, &b.p, b.pub));
-        uint8_t *body = bodies_body(&b, 0, hash);
+        uint8_t *whole = bodies_body(&b, 0, hash), *body = whole + UPDATE_SALT;
         for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
             body_check c = { .rule = &rule };
             size_t n = ahe_body_bytes(&b.p);
@@ -34,7 +34,7 @@ static void whole_bodies_pass(void **state)
             CHECK_STATUS(body_check_end(&c), SEFL_ERANGE);
             body_check_clear(&c);
         }
-        sefl_free(body);
+        sefl_free(whole);
         body_rule_clear(&rule);
         bodies_free(&b);
     }
@@ -53,16 +53,16 @@ static void bad_units_are_named(void **state)
     size_t bad[] = { 0, 7, 8, 13, b.p.units - 1 };
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
         for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
-            uint8_t *body = bodies_body(&b, 0, hash);
+            uint8_t *whole = bodies_body(&b, 0, hash), *body = whole + UPDATE_SALT;
             body_check c = { .rule = &rule };
-            bodies_spoil(&b, body, bad[k]);
+            bodies_spoil(&b, whole, bad[k]);
             CHECK_STATUS(feed(&c, body, ahe_body_bytes(&b.p), pieces[i]), SEFL_EPROTO);
             snprintf(want, sizeof want, "unit %zu of %zu: ", bad[k], b.p.units);
             assert_memory_equal(sefl_last_error(), want, strlen(want));
             CHECK_STATUS(body_check_feed(&c, span_of(body, 1)), SEFL_EPROTO); /* stays */
             CHECK_STATUS(body_check_end(&c), SEFL_EPROTO);
             body_check_clear(&c);
-            sefl_free(body);
+            sefl_free(whole);
             if (i > 4)
                 break;
         }
@@ -76,7 +76,7 @@ static void memory_can_run_out(void **state)
     bodies b;
     uint8_t hash[32];
     bodies_make(&b, "paillier", 500, 10);
-    uint8_t *body = bodies_body(&b, 0, hash);
+    uint8_t *whole = bodies_body(&b, 0, hash), *body = whole + UPDATE_SALT;
     body_rule rule;
     TEST_FAULTS(FAULT_ALLOC, st = body_rule_init(&rule, &b.p, b.pub), body_rule_clear(&rule));
     CHECK_OK(body_rule_init(&rule, &b.p, b.pub));
@@ -84,7 +84,7 @@ static void memory_can_run_out(void **state)
     TEST_FAULTS(FAULT_ALLOC, (c = (body_check){ .rule = &rule }, st = feed(&c, body, 700, 7)),
                 body_check_clear(&c));
     body_rule_clear(&rule);
-    sefl_free(body);
+    sefl_free(whole);
     bodies_free(&b);
 }
 

@@ -32,7 +32,7 @@ static void put(bodies *b, unsigned k, round_entry *m)
     memset(m->client, 0, sizeof m->client);
     m->client[0] = (uint8_t)(0xf0 - k); /* not in the order of arrival */
     snprintf(name, sizeof name, "body-%02x", m->client[0]);
-    folder_put(name, body, ahe_body_bytes(&b->p));
+    folder_put(name, body, bodies_bytes(b));
     sefl_free(body);
 }
 
@@ -62,10 +62,12 @@ static void sums_are_exact(void **state)
         ahe_sum *sum, *again;
         uint32_t given, summed;
         bodies_make(&b, schemes[s], VALUES, BODIES);
-        CHECK_OK(collect_new(
-            &c,
-            &(collect_config){
-                .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 2, .path = path_of }));
+        CHECK_OK(collect_new(&c, &(collect_config){ .ahe = &b.p,
+                                                    .pub = b.pub,
+                                                    .front = UPDATE_SALT,
+                                                    .clients_max = BODIES,
+                                                    .threads = 2,
+                                                    .path = path_of }));
         for (unsigned k = 0; k < BODIES; k++)
             put(&b, k, &m[k]);
         CHECK_STATUS(collect_add(c, 1, &m[0], false, NULL), SEFL_ESTATE);
@@ -104,7 +106,7 @@ static body_room *in_room(bodies *b, body_pool *rs, unsigned k)
     uint8_t hash[32], *body = bodies_body(b, k, hash);
     body_room *r = body_pool_take(rs);
     if (r)
-        memcpy(room_bytes(r), body, ahe_body_bytes(&b->p));
+        memcpy(room_bytes(r), body, bodies_bytes(b));
     sefl_free(body);
     return r;
 }
@@ -121,10 +123,11 @@ static void from_rooms(void **state)
         round_entry m[BODIES];
         ahe_sum *sum;
         bodies_make(&b, schemes[s], VALUES, BODIES);
-        size_t total = ahe_body_bytes(&b.p);
+        size_t total = bodies_bytes(&b);
         CHECK_OK(body_pool_new(&rs, total, 3 * SPOOL_ROOM(total)));
         CHECK_OK(collect_new(&c, &(collect_config){ .ahe = &b.p,
                                                     .pub = b.pub,
+                                                    .front = UPDATE_SALT,
                                                     .clients_max = BODIES,
                                                     .threads = 1,
                                                     .path = path_of,
@@ -177,9 +180,12 @@ static void rounds_can_be_given_up(void **state)
     round_entry m[BODIES];
     ahe_sum *sum;
     bodies_make(&b, "paillier", VALUES, BODIES);
-    CHECK_OK(collect_new(
-        &c, &(collect_config){
-                .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 1, .path = path_of }));
+    CHECK_OK(collect_new(&c, &(collect_config){ .ahe = &b.p,
+                                                .pub = b.pub,
+                                                .front = UPDATE_SALT,
+                                                .clients_max = BODIES,
+                                                .threads = 1,
+                                                .path = path_of }));
     for (unsigned k = 0; k < BODIES; k++)
         put(&b, k, &m[k]);
     for (uint64_t round = 1; round < 50; round++) {
@@ -210,7 +216,7 @@ static void bodies_are_taken_off(void **state)
     for (unsigned lost = 0; lost < 2; lost++) {
         CHECK_OK(collect_new(&c, &(collect_config){ .ahe = &b.p,
                                                     .pub = b.pub,
-                                                    .skip = SKIP,
+                                                    .front = SKIP + UPDATE_SALT,
                                                     .clients_max = BODIES,
                                                     .threads = 2,
                                                     .path = path_of }));
@@ -220,11 +226,11 @@ static void bodies_are_taken_off(void **state)
             uint8_t *units, *body;
             put(&b, k, &m[k]); /* names and seeds */
             units = bodies_body(&b, k, m[k].body);
-            CHECK_OK(sefl_new(&body, SKIP + ahe_body_bytes(&b.p), 1));
+            CHECK_OK(sefl_new(&body, SKIP + bodies_bytes(&b), 1));
             memset(body, 0xaa, SKIP);
-            memcpy(body + SKIP, units, ahe_body_bytes(&b.p));
+            memcpy(body + SKIP, units, bodies_bytes(&b));
             snprintf(name, sizeof name, "body-%02x", m[k].client[0]);
-            folder_put(name, body, SKIP + ahe_body_bytes(&b.p));
+            folder_put(name, body, SKIP + bodies_bytes(&b));
             sefl_free(units);
             sefl_free(body);
             CHECK_OK(collect_add(c, 1, &m[k], k % 2 == 0, NULL));
@@ -268,9 +274,12 @@ static void damage_is_found(void **state)
     ahe_sum *sum;
     uint8_t byte = 7;
     bodies_make(&b, "pad", VALUES, BODIES);
-    CHECK_OK(collect_new(
-        &c, &(collect_config){
-                .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 1, .path = path_of }));
+    CHECK_OK(collect_new(&c, &(collect_config){ .ahe = &b.p,
+                                                .pub = b.pub,
+                                                .front = UPDATE_SALT,
+                                                .clients_max = BODIES,
+                                                .threads = 1,
+                                                .path = path_of }));
     for (unsigned k = 0; k < 2; k++)
         put(&b, k, &m[k]);
     collect_begin(c, 1); /* a changed byte: the hash detects it */
@@ -314,10 +323,13 @@ static void failed_reads_are_made_good(void **state)
     round_entry m[BODIES];
     ahe_sum *sum;
     bodies_make(&b, "paillier", VALUES, BODIES);
-    CHECK_OK(body_pool_new(&rs, ahe_body_bytes(&b.p), BODY_POOL_BUDGET));
-    CHECK_OK(collect_new(
-        &c, &(collect_config){
-                .ahe = &b.p, .pub = b.pub, .clients_max = BODIES, .threads = 1, .path = path_of }));
+    CHECK_OK(body_pool_new(&rs, bodies_bytes(&b), BODY_POOL_BUDGET));
+    CHECK_OK(collect_new(&c, &(collect_config){ .ahe = &b.p,
+                                                .pub = b.pub,
+                                                .front = UPDATE_SALT,
+                                                .clients_max = BODIES,
+                                                .threads = 1,
+                                                .path = path_of }));
     for (unsigned k = 0; k < BODIES; k++)
         put(&b, k, &m[k]);
     for (uint64_t nth = 1; nth <= BODIES - 1; nth++) {

@@ -55,7 +55,7 @@ static void took(void *ctx, uint64_t round, const round_entry *m, body_room *bod
     assert_int_equal(round, ROUND);
     w.taken[w.count++] = *m;
     if (body) {
-        blake3_of(name, span_of(room_bytes(body) + w.skip, w.total - w.skip));
+        update_name_of(name, span_of(room_bytes(body) + w.skip, w.total - w.skip));
         assert_memory_equal(name, m->body, sizeof name);
     }
     room_give(body);
@@ -72,7 +72,7 @@ static int setup(void **state)
     bodies_make(&w.b, "pad", VALUES, 16);
     w.seal = seal_suite_named("x25519");
     w.skip = head_bytes(w.seal);
-    w.total = w.skip + ahe_body_bytes(&w.b.p);
+    w.total = w.skip + bodies_bytes(&w.b);
     w.count = 0;
     CHECK_OK(seal_key_from(&w.csp, w.seal, seed));
     CHECK_OK(body_pool_new(&w.body_pool, w.total, 2 * (size_t)SPOOL_ROOM(w.total)));
@@ -204,8 +204,8 @@ static void heads_that_are_refused(void **state)
         { 6, "" },
         { 8, "another client" },
         { 39, "another client" },
-        { 40, "units" },
-        { 71, "units" },
+        { 40, "another update" },
+        { 71, "another update" },
         { 72, "" },
         { 110, "" },
         { 152, "" },
@@ -218,8 +218,8 @@ static void heads_that_are_refused(void **state)
         refused(0, hash, body, changes[i].says);
         body[changes[i].at] ^= 1;
     }
-    memset(other, 1, sizeof other); /* the path names other units */
-    refused(0, other, body, "units");
+    memset(other, 1, sizeof other); /* the path names another update */
+    refused(0, other, body, "another update");
     assert_int_equal(w.count, 0);
     const made made_so[] = {
         { .client = who[1], .key = w.upload[1] }, /* Bob's very own */
@@ -296,7 +296,7 @@ static void broken_uploads_go_on(void **state)
 {
     (void)state;
     uint8_t hash[32], *body = body_of(1, &(made){ 0 }, hash);
-    const uint64_t places[] = { 50, w.skip - 1, w.skip, w.skip + 1, w.skip + 1000, w.total - 1 };
+    const uint64_t places[] = { 50, w.skip - 1, w.skip, w.skip + 31, w.skip + 1000, w.total - 1 };
     const size_t n = sizeof places / sizeof *places;
     ingest_reply r;
     sefl_buf path = { 0 };

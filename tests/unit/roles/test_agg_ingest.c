@@ -68,7 +68,7 @@ static void took(void *ctx, uint64_t round, const round_entry *m, body_room *bod
     me->taken[me->count++] = *m;
     if (body) { /* the bytes match its name */
         uint8_t name[32];
-        blake3_of(name, span_of(room_bytes(body), me->total));
+        update_name_of(name, span_of(room_bytes(body), me->total));
         assert_memory_equal(name, m->body, sizeof name);
     }
     me->in_rooms += body != NULL;
@@ -112,7 +112,7 @@ static int setup(void **state)
         return -1;
     pthread_mutex_init(&w.lock, NULL);
     bodies_make(&w.b, "paillier", VALUES, 16);
-    w.total = ahe_body_bytes(&w.b.p);
+    w.total = bodies_bytes(&w.b);
     w.limit = 1000;
     w.count = w.in_rooms = 0;
     w.open = 0;
@@ -331,7 +331,7 @@ static void refusals(void **state)
     size_t unit = w.b.p.units / 2;
     char want[64];
     bodies_spoil(&w.b, bad, unit);
-    blake3_of(w.hash[2], span_of(bad, w.total));
+    update_name_of(w.hash[2], span_of(bad, w.total));
     snprintf(want, sizeof want, "unit %zu of %zu: ", unit, w.b.p.units);
     assert_int_equal(put(ann, 20, 2, 4096, &r), 422);
     assert_memory_equal(r.text, want, strlen(want));

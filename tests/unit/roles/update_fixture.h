@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "model/file/model_file.h"
 #include "model/train.h"
+#include "protocol/update.h"
 #include "roles/client/builtin.h"
 #include "roles/client/update.h"
 
@@ -182,7 +183,7 @@ static inline void fixture_head(const fixture *f, ahe_seed *seed, sefl_span body
     head h;
     uint8_t units[32], context[AHE_CONTEXT_BYTES];
     size_t n = head_bytes(f->t.seal);
-    blake3_of(units, span_of(body.p + n, body.n - n));
+    update_name_of(units, span_of(body.p + n, body.n - n));
     CHECK_OK(head_read(&h, f->t.seal, span_of(body.p, n)));
     assert_memory_equal(h.client, f->client, 32);
     assert_memory_equal(h.units, units, 32);
@@ -205,7 +206,7 @@ static inline void fixture_open(const fixture *f, int64_t *X, const char *path, 
     int64_t *all = NULL;
     CHECK_OK(file_read(&b, path, 64 << 20));
     assert_int_equal(b.n, task_body_bytes(&f->t));
-    const uint8_t *units = b.p + head_bytes(f->t.seal);
+    const uint8_t *units = b.p + update_front_bytes(f->t.seal);
     CHECK_OK(sefl_new(&sum, p->units * p->unit_bytes, 1));
     CHECK_OK(sefl_new(&masked, p->units, p->plain_bytes));
     CHECK_OK(sefl_new(&mask, p->units, p->plain_bytes));

@@ -135,8 +135,8 @@ eph = X25519PrivateKey.from_private_bytes(bytes([0x33] * 32))
 upload = ed25519.Ed25519PrivateKey.from_private_bytes(bytes([0x55] * 32))
 client, units, seed = bytes([0xC1] * 32), bytes([0xB3] * 32), bytes(range(100, 132))
 enc, sealed = hpke_seal(eph, csp.public_key().public_bytes(*RAW),
-                        b"sefl head 1" + TASK + u64(ROUND), client + units, seed)
-head = b"SFH1" + u16(0x20) + u16(0) + client + units + enc + sealed
+                        b"sefl head 2" + TASK + u64(ROUND), client + units, seed)
+head = b"SFH2" + u16(0x20) + u16(0) + client + units + enc + sealed
 head += upload.sign(b"sefl upload 1\n" + TASK + u64(ROUND) + head)
 print("\n/* Task 0x11..., round 9, x25519: CSP's key from the seed 0x42..., upload key from 0x55... */")
 show("head_known", head)

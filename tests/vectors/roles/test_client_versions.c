@@ -1,8 +1,8 @@
 /* Clients of other versions against the present server.
  *
- * client-2.0.http: what a client of that version sends in the first round of a task whose uploads have no
+ * client-3.0.http: what a client of that version sends in the first round of a task whose uploads have no
  * sealed head (crypto.scheme=paillier). Lines end with CR LF on the wire; {HASH} and {TOTAL} stand for
- * the hash and size of the update, which are the task's and the coins'. Once clients of 2.0 are installed, do
+ * the hash and size of the update, which are the task's and the coins'. Once clients of 3.0 are installed, do
  * not edit it: add a file for the next version. */
 #include "unit/roles/agg_world.h"
 
@@ -15,7 +15,7 @@
 
 #include <inttypes.h>
 
-#define CLIENT_2_0 SEFL_SOURCE_DIR "/tests/vectors/roles/client-2.0.http"
+#define CLIENT_3_0 SEFL_SOURCE_DIR "/tests/vectors/roles/client-3.0.http"
 
 enum { ROOM = 1 << 18 };
 
@@ -188,7 +188,7 @@ static void take_part(const char *who, unsigned k, const char *transcript, const
 static void too_far_away(void **state)
 {
     (void)state;
-    static const char *const lines[] = { "3.0", "1.2", "2.9", "x", "1", NULL };
+    static const char *const lines[] = { "2.0", "1.2", "3.9", "x", "1", NULL };
     char request[400], *out = malloc(ROOM);
     raw_tls c;
     assert_non_null(out);
@@ -219,17 +219,17 @@ static void too_far_away(void **state)
     free(out);
 }
 
-/* Ann's and Bob's programs are of version 2.0, Eve's one minor version newer than the server's; the round
+/* Ann's and Bob's programs are of version 3.0, Eve's one minor version newer than the server's; the round
  * is released with all of them. */
 static void neighbours_take_part(void **state)
 {
     (void)state;
     char newer[32];
     snprintf(newer, sizeof newer, "%d.%d", VERSION_MAJOR, VERSION_MINOR + 1);
-    take_part("ann", 0, CLIENT_2_0, NULL, false);
-    take_part("bob", 1, CLIENT_2_0, NULL, false);
-    take_part("eve", 2, CLIENT_2_0, newer, true);
-    assert_int_equal(s.http.counts[AGG_HTTP_OLDER], 0); /* none is older than 2.0 */
+    take_part("ann", 0, CLIENT_3_0, NULL, false);
+    take_part("bob", 1, CLIENT_3_0, NULL, false);
+    take_part("eve", 2, CLIENT_3_0, newer, true);
+    assert_int_equal(s.http.counts[AGG_HTTP_OLDER], 0); /* none is older than 3.0 */
     assert_int_equal(ingest_count(s.w.in, INGEST_TAKEN), 3);
     assert_int_equal(s.w.reports, 1);
     assert_false(s.w.report[0].skipped);

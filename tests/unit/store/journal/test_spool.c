@@ -26,7 +26,7 @@ static int setup(void **state)
     sefl_rng rng = seeded_rng(&g);
     if (rng_fill(&rng, body, sizeof body) != SEFL_OK)
         return -1;
-    blake3_of(hash, span_of(body, TOTAL));
+    update_name_of(hash, span_of(body, TOTAL));
     return folder_make(state);
 }
 
@@ -106,7 +106,7 @@ static void a_head_in_front(void **state)
     for (size_t i = 0; i < sizeof skips / sizeof *skips; i++) {
         size_t skip = skips[i];
         snprintf(f, sizeof f, "%s", folder_path("heads"));
-        blake3_of(name, span_of(body + skip, TOTAL - skip));
+        update_name_of(name, span_of(body + skip, TOTAL - skip));
         CHECK_OK(spool_open(&s, f, name, skip, TOTAL, NULL));
         CHECK_OK(spool_write(s, piece(0, 50)));
         CHECK_OK(spool_write(s, piece(50, 70001)));
@@ -168,7 +168,7 @@ static void empty_body(void **state)
     (void)state;
     uint8_t h[SHA256_BYTES];
     spool *s;
-    blake3_of(h, span_of(NULL, 0));
+    update_name_of(h, span_of(NULL, 0));
     CHECK_OK(spool_open(&s, folder_path("empty"), h, 0, 0, NULL));
     CHECK_OK(spool_finish(s));
     spool_close(s);
@@ -294,7 +294,7 @@ static void large_make(large *l, const char *name, seeded *g)
     CHECK_OK(sefl_new(&l->memory, ROOM + SPOOL_BLOCK, 1));
     l->room = l->memory + SPOOL_BLOCK - (uintptr_t)l->memory % SPOOL_BLOCK;
     CHECK_OK(rng_fill(&rng, l->bytes, LARGE));
-    blake3_of(l->hash, span_of(l->bytes + HEAD, LARGE - HEAD));
+    update_name_of(l->hash, span_of(l->bytes + HEAD, LARGE - HEAD));
     int n = snprintf(l->whole, sizeof l->whole, "%s/", l->f);
     for (int i = 0; i < BLAKE3_BYTES; i++)
         n += snprintf(l->whole + n, sizeof l->whole - (size_t)n, "%02x", l->hash[i]);
