@@ -290,6 +290,12 @@ flip "$fed/clients/client-02/state/receipts" 100
 verify 1 "$fed"
 says "$fed/clients/client-02/state/receipts: receipt 1: it was changed"
 
+tampered "a client's ledger is an old copy"
+f=$fed/clients/client-02/ledger
+truncate -s -43 "$f"
+verify 1 "$fed"
+says "WRONG  $f: round 9 is not charged, and receipt 9 in $fed/clients/client-02/state is of it: an old copy"
+
 tampered "another task"
 "$SEFL" provision "$dir/other" --port-base 0 --clients 2 --words 300 > /dev/null 2>&1
 verify 1 "$fed" --task "$dir/other/public/task.signed"

@@ -83,8 +83,10 @@ static sefl_status look_at_client(session *s, const char *file)
     settings_init(&set, client_schema);
     SEFL_TRY(yaml_read(&set, file));
     s->clients++;
-    SEFL_TRY(file_path(path, "%s/receipts", settings_text(&set, "state")));
-    SEFL_TRY(verify_receipts(s->v, path, settings_text(&set, "aggregator_key")));
+    SEFL_TRY(verify_client(
+        s->v, &(verify_client_files){ .state = settings_text(&set, "state"),
+                                      .pub = settings_text(&set, "aggregator_key"),
+                                      .ledger = or_null(settings_text(&set, "ledger")) }));
     if (or_null(settings_text(&set, "models")))
         SEFL_TRY(file_path(path, "%s", settings_text(&set, "models")));
     else

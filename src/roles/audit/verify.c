@@ -3,7 +3,7 @@
 #include "base/hex.h"
 #include "roles/audit/audit_log.h"
 #include "roles/audit/verify_inside.h"
-#include "roles/client/receipts.h"
+#include "roles/client/charges.h"
 #include "roles/task_queue.h"
 
 #include <dirent.h>
@@ -272,12 +272,11 @@ static sefl_status add_receipts(verify *v, const char *path, sefl_span bytes, co
     return SEFL_OK;
 }
 
-sefl_status verify_receipts(verify *v, const char *path, const char *pub)
+static sefl_status read_receipts(verify *v, const char *path, const char *pub)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     uint8_t key[SIGN_PUB_BYTES];
-    v->told = 0;
     if (!file_exists(path))
         return SEFL_OK; /* it has taken part in no round */
     SEFL_TRY(sign_pub_read(key, pub));
@@ -287,10 +286,83 @@ sefl_status verify_receipts(verify *v, const char *path, const char *pub)
     SEFL_TRY(sefl_strdup(&v->receipt_files[v->n_files], path));
     v->n_files++;
     SEFL_TRY(add_receipts(v, path, buf_span(&b), key));
+done:
+    buf_clear(&b);
+    return st;
+}
+
+/* ---- a client's ledger ----------------------------------------------------------------------- */
+
+/* The rounds that a client has uploaded to, before its ledger is read: it charges first. */
+typedef struct uploaded {
+    verify_receipt *at;
+    size_t n, room;
+} uploaded;
+
+static sefl_status add_mark(void *ctx, const char *mark, const uint8_t of[TASK_ID], uint64_t round)
+{
+    uploaded *u = ctx;
+    (void)mark;
+    SEFL_PASS(sefl_room(&u->at, &u->room, u->n + 1, sizeof *u->at));
+    u->at[u->n] = (verify_receipt){ .round = round };
+    memcpy(u->at[u->n++].task, of, TASK_ID);
+    return SEFL_OK;
+}
+
+static sefl_status need_charges(verify *v, const verify_client_files *f, const uploaded *u)
+{
+    ledger *book = NULL;
+    size_t missing = 0;
+    sefl_status st = ledger_open_read(&book, f->ledger);
+    if (st == SEFL_ENOTFOUND) {
+        verify_say(v, VERIFY_NOTE, f->ledger, "not there: not compared with the receipts");
+        return SEFL_OK;
+    }
+    if (st != SEFL_OK) {
+        verify_failed(v, f->ledger);
+        return st == SEFL_ENOMEM ? st : SEFL_OK;
+    }
+    for (size_t i = 0; i < u->n; i++) {
+        const verify_receipt *r = &u->at[i];
+        if (ledger_has(book, r->task, r->round))
+            continue;
+        missing++;
+        if (r->number > 0)
+            verify_say(v, VERIFY_WRONG, f->ledger,
+                       "round %" PRIu64 " is not charged, and receipt %" PRIu64
+                       " in %s is of it: an old copy",
+                       r->round, r->number, f->state);
+        else
+            verify_say(v, VERIFY_WRONG, f->ledger,
+                       "round %" PRIu64 " is not charged, and a mark in %s is of it: an old copy",
+                       r->round, f->state);
+    }
+    ledger_close(book);
+    if (missing == 0 && u->n > 0)
+        verify_say(v, VERIFY_OK, f->ledger, "every round that the client uploaded to is charged");
+    return SEFL_OK;
+}
+
+sefl_status verify_client(verify *v, const verify_client_files *f)
+{
+    sefl_status st = SEFL_OK;
+    char path[PATH_MAX];
+    uploaded u = { 0 };
+    const size_t first = v->n_receipts;
+    v->told = 0;
+    SEFL_TRY(file_path(path, "%s/receipts", f->state));
+    SEFL_TRY(read_receipts(v, path, f->pub));
+    SEFL_TRY(sefl_room(&u.at, &u.room, v->n_receipts - first + 1, sizeof *u.at));
+    for (size_t i = first; i < v->n_receipts; i++)
+        u.at[u.n++] = v->receipts[i];
+    if (f->ledger && file_exists(f->state)) {
+        SEFL_TRY(charges_of_marks(f->state, &u, add_mark));
+        SEFL_TRY(need_charges(v, f, &u));
+    }
     if (v->n_receipts > 0)
         qsort(v->receipts, v->n_receipts, sizeof *v->receipts, receipt_order);
 done:
-    buf_clear(&b);
+    sefl_free(u.at);
     return st;
 }
 

@@ -1,7 +1,7 @@
 /* verify: replays what two servers recorded, offline and read-only: `sefl verify`.
  *
  *     SEFL_TRY(verify_new(&v, &(verify_config){ .ctx = me, .say = say }));
- *     SEFL_TRY(verify_receipts(v, "site-1/state/receipts", "site-1/aggregator.pub"));
+ *     SEFL_TRY(verify_client(v, &(verify_client_files){ .state = "site-1/state", ... }));
  *     SEFL_TRY(verify_server(v, &(verify_files){ .role = VERIFY_AGGREGATOR, ... }));
  *     SEFL_TRY(verify_server(v, &(verify_files){ .role = VERIFY_CSP, ... }));
  *     SEFL_TRY(verify_finish(v));               // compares the two, and the receipts
@@ -21,7 +21,8 @@
  *                   in AS's log
  *     audits/       each record of an audit has the hash in AS's log, CSP signed it, and a replay
  *                   of its session (shares_replay) has the outcome in the log
- *     receipts      AS's signature; AS's log has the upload
+ *     receipts      AS's signature; AS's log has the upload, and the client's ledger the charge,
+ *                   also of a round that only the client's mark shows
  * and, with both servers' files, that their logs have the same headers, charges, sets and reveals.
  *
  * A failed check is a finding with the exact line or file, not a failure of the call. Memory: some
@@ -65,8 +66,12 @@ void verify_free(verify *v);
 
 /* The servers' keys must be those of this task. Call it first. */
 sefl_status verify_trust(verify *v, const char *task) SEFL_MUST_CHECK;
-/* Checks a client's receipts; pub is the file of AS's key. Call it before verify_server. */
-sefl_status verify_receipts(verify *v, const char *path, const char *pub) SEFL_MUST_CHECK;
+/* Checks a client's receipts, and its ledger (NULL: not there); pub is the file of AS's key. Call it
+ * before verify_server. */
+typedef struct verify_client_files {
+    const char *state, *pub, *ledger;
+} verify_client_files;
+sefl_status verify_client(verify *v, const verify_client_files *f) SEFL_MUST_CHECK;
 /* Compares the models that a client keeps (roles/client/models.h) with AS's log. Call it before
  * verify_finish. */
 sefl_status verify_client_models(verify *v, const char *folder) SEFL_MUST_CHECK;

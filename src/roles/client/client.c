@@ -1,3 +1,4 @@
+#include "roles/client/charges.h"
 #include "roles/client/inside.h"
 
 #include "base/alloc.h"
@@ -427,6 +428,8 @@ static sefl_status accept_task(client *c)
     if (ledger_rounds(c->book, c->t.id) == 0) /* refuse a task that cannot even begin */
         SEFL_PASS(client_budget(c, 1));
     SEFL_PASS(client_store_open(&c->store, c->cfg->state, c->t.id, head_bytes(c->t.seal)));
+    SEFL_PASS(
+        charges_check(c->book, c->cfg->ledger, client_store_receipts(c->store), c->cfg->state));
     if (task_is_sealed(&c->t))
         SEFL_PASS(open_upload_key(c));
     c->view = (client_view){ .rounds = c->t.rounds, .no_claim = !c->t.claim, .doing = "" };

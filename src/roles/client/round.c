@@ -458,6 +458,7 @@ static sefl_status upload(client *c, uint64_t round, bool *new_task)
     if (a.word == ANSWER_OK) {
         /* durable before the first byte of the body leaves */
         SEFL_TRY(ledger_charge(c->book, &c->terms, round, NULL));
+        SEFL_TRY(client_store_charged(c->store));
         SEFL_TRY(client_put(c->net, &a, &receipt, offset, round, file, body, &p));
     }
     if (a.word == ANSWER_REFUSED && !a.transport)

@@ -16,7 +16,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define MAGIC "SEFLCLM3"
+#define MAGIC CLIENT_MARK_MAGIC
 #define FINAL "final-"
 
 enum { MAGIC_BYTES = 8, BODY_BYTES = MAGIC_BYTES + 32 + 8 + 8 + 1 + 1 + 32 + 32 + 32 + 8 };
@@ -58,7 +58,7 @@ static sefl_status write_mark(client_store *s, const client_mark *m)
     SEFL_TRY(wr_raw(&b, s->task, TASK_ID));
     SEFL_TRY(wr_u64(&b, m->round));
     SEFL_TRY(wr_u64(&b, m->attempt));
-    SEFL_TRY(wr_u8(&b, (uint8_t)m->phase));
+    SEFL_TRY(wr_u8(&b, (uint8_t)(m->phase | (m->charged ? CLIENT_MARK_CHARGED : 0))));
     SEFL_TRY(wr_u8(&b, m->drawn));
     SEFL_TRY(wr_raw(&b, m->seed, sizeof m->seed));
     SEFL_TRY(wr_raw(&b, m->body.hash, sizeof m->body.hash));
@@ -103,6 +103,7 @@ static sefl_status read_mark(client_store *s)
     SEFL_TRY(rd_raw(&r, m.body.hash, sizeof m.body.hash));
     SEFL_TRY(rd_raw(&r, m.body.head, sizeof m.body.head));
     SEFL_TRY(rd_u64(&r, &m.body.bytes));
+    m.charged = (phase & CLIENT_MARK_CHARGED) != 0, phase &= CLIENT_MARK_CHARGED - 1;
     SEFL_CHECK(phase <= CLIENT_DONE && drawn <= 1, SEFL_EPROTO, "%s: phase %u", path, phase);
     m.phase = (client_phase)phase, m.drawn = drawn;
     SEFL_CHECK(memcmp(id, s->task, TASK_ID) == 0, SEFL_EPROTO, "%s is of another task", path);
@@ -318,11 +319,26 @@ sefl_status client_store_drop(client_store *s)
     return SEFL_OK;
 }
 
+sefl_status client_store_charged(client_store *s)
+{
+    client_mark m = s->mark;
+    SEFL_PASS(in_phase(s, m.phase == CLIENT_FINISHED, "charged"));
+    if (m.charged)
+        return SEFL_OK;
+    m.charged = true;
+    return write_mark(s, &m);
+}
+
 sefl_status client_store_receipt(client_store *s, sefl_span receipt)
 {
     SEFL_PASS(in_phase(s, s->mark.phase == CLIENT_FINISHED, "acknowledged"));
     SEFL_PASS(receipts_add(s->receipts, s->task, s->mark.round, receipt));
     return client_store_drop(s);
+}
+
+const receipts *client_store_receipts(const client_store *s)
+{
+    return s->receipts;
 }
 
 sefl_status client_store_receipt_read(const client_store *s, sefl_buf *out, uint64_t round)

@@ -34,7 +34,7 @@
  *     and back. When another task begins, the bodies and models of the old one are deleted;
  *     receipts and marks stay.
  *
- * The mark: "SEFLCLM3" | task 32 | round u64 | attempt u64 | phase u8 | drawn u8 | seed 32 (zeros:
+ * The mark: "SEFLCLM3" | task 32 | round u64 | attempt u64 | phase u8, plus 128 if the round is charged | drawn u8 | seed 32 (zeros:
  * none) | body's units 32 | body's head 32 | body bytes u64 | SHA-256 of all that (update.h:
  * client_body). An invalid mark is an error: the client does not start over. Threads: one owner.
  * Secrets: the seed; whether this client was drawn (under hidden sampling). */
@@ -55,6 +55,7 @@ typedef enum client_phase {
 typedef struct client_mark {
     uint64_t round, attempt;
     client_phase phase;
+    bool charged; /* this client's ledger has charged the round */
     bool drawn;
     uint8_t
         seed[RECORD_DRAW_SEED]; /* of the draw of records; zeros: none, or not needed any more */
@@ -78,6 +79,10 @@ typedef enum client_counted {
     CLIENT_FORMER = 4,  /* the receipt names this client's former key: AS returns no proof for it */
 } client_counted;
 
+/* How a mark begins, and the bit in its phase for a charged round. */
+#define CLIENT_MARK_MAGIC "SEFLCLM3"
+enum { CLIENT_MARK_CHARGED = 0x80 };
+
 typedef struct client_store client_store;
 
 /* Creates the folder if it does not exist. SEFL_ESTATE if another process uses it. */
@@ -97,10 +102,14 @@ sefl_status client_store_draw(client_store *s, uint64_t round, bool drawn,
                               const uint8_t *seed) SEFL_MUST_CHECK;
 sefl_status client_store_begin(client_store *s) SEFL_MUST_CHECK;
 sefl_status client_store_finish(client_store *s, const client_body *body) SEFL_MUST_CHECK;
+/* The round is charged; call it after the charge and before the first byte of the body leaves. */
+sefl_status client_store_charged(client_store *s) SEFL_MUST_CHECK;
 sefl_status client_store_receipt(client_store *s, sefl_span receipt) SEFL_MUST_CHECK;
 /* Ends the round for this client without a receipt. */
 sefl_status client_store_drop(client_store *s) SEFL_MUST_CHECK;
 
+/* All receipts, of all tasks; they live as long as the store. */
+const struct receipts *client_store_receipts(const client_store *s);
 /* Appends the receipt for a round of this task; SEFL_ENOTFOUND if there is none. */
 sefl_status client_store_receipt_read(const client_store *s, sefl_buf *out,
                                       uint64_t round) SEFL_MUST_CHECK;

@@ -48,6 +48,35 @@ static void the_same_bytes_after_a_restart(void **state)
     same_bytes("crypto.seal=x25519");
 }
 
+/* An old copy of the ledger would charge less: the receipts, or the mark alone, show it. */
+static void an_old_ledger(void **state)
+{
+    (void)state;
+    for (int of_mark = 0; of_mark < 2; of_mark++) {
+        federation *s = begin(3, NULL, NULL, NULL);
+        sefl_buf old = { 0 };
+        CHECK_OK(file_read(&old, s->as.ledger, 1 << 20)); /* before the first charge */
+        s->as.rounds = of_mark ? 1 : 2;
+        s->as.cut_after = of_mark ? 1500 : 0;
+        open_client(s);
+        s->as.stop_at_cut = of_mark ? s->c : NULL;
+        CHECK_OK(client_run(s->c));
+        client_free(s->c);
+        assert_int_equal(s->as.receipts, of_mark ? 0 : 2);
+        assert_true(charged(s) > 0);
+        open_client(s);
+        client_free(s->c), s->c = NULL;
+        CHECK_OK(file_write_atomic(s->as.ledger, buf_span(&old), 0600));
+        unsigned puts = s->as.puts;
+        open_client(s);
+        CHECK_STATUS(client_run(s->c), SEFL_ESTATE);
+        assert_non_null(strstr(sefl_last_error(), "uploaded to round 1. The ledger is an old"));
+        assert_int_equal(s->as.puts, puts);
+        buf_clear(&old);
+        end(s);
+    }
+}
+
 static void late_is_not_the_end(void **state)
 {
     (void)state;
@@ -905,6 +934,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_bytes_after_a_restart),
+        cmocka_unit_test(an_old_ledger),
         cmocka_unit_test(late_is_not_the_end),
         cmocka_unit_test(every_rule_of_the_policy),
         cmocka_unit_test(a_task_must_be_signed_by_both),
