@@ -775,7 +775,9 @@ static void report(options *o, const as_side *a, parts *p, unsigned n, const csp
     row(o, "mask stored", ns * (double)l->mask, "s");
     row(o, "masked sum", ns * (double)l->write, "s");
     row(o, "send", ns * (double)l->send, "s");
-    row(o, "wait for CSP's reply", ns * (double)l->wait, "s");
+    row(o, "wait for CSP's digest", ns * (double)l->wait, "s");
+    row(o, "digest stored", ns * (double)l->note, "s");
+    row(o, "ACK, until the reply is here", ns * (double)l->ack, "s");
     row(o, "result", ns * (double)l->finish, "s");
     row(o, "integers stored", ns * (double)last.as.store, "s");
     row(o, "model update", ns * (double)last.as.release, "s");

@@ -17,18 +17,20 @@
  *   VOUCH   a voucher (voucher.h)               YES
  *   EARLY   round u64, whole heads (head.h)     EARLY    per refused head: index u32, reason u8
  *   SET     round u64, clients u32, tree seed   VERDICT  root 32, kept u32, refused u32, then per
- *           32; then HEADS 0, 1, ...: heads              refused head: index u32 (in the SET),
- *           sorted by client                             reason u8
+ *           32, digest 32 (zeros, or AS has              refused head: index u32 (in the SET),
+ *           acknowledged this output before);            reason u8
+ *           then HEADS 0, 1, ...: heads sorted
+ *           by client
  *   REVEAL  head, envelope of AS's statement    GO       head, lags u8 (correlated noise: the
  *                                                        rounds of the statement that CSP has
  *                                                        too); AS sends SUM: the masked sum's
  *                                                        units, as many as fit 1 MiB, index 1, 2,
- *                                                        ...; then CSP sends
- *                                                        joint, own: REPLY (noise/online.h)
- *                                                        none: PLAIN, the masked plain units
- *                                                        and in both cases its SHA-256, 32
+ *                                                        ...; then CSP sends DIGEST, the SHA-256
+ *                                                        of its output, which is durable
  *                                               or KEPT  (CSP has already revealed this round):
- *                                                        head, id 32, then the stored output
+ *                                                        head, id 32, digest 32 of the stored output
+ *   ACK     round u64, digest 32: AS has        joint, own: REPLY, the output (noise/online.h)
+ *           stored the digest                   none: PLAIN, the masked plain units
  *                                               and in a sealed task COUNTED: CSP's envelope
  *                                                        (counted.h)
  *   SKIP    head, envelope of AS's order        YES
@@ -66,6 +68,10 @@
  * and the same for the same SET on any stream. If fewer clients than the threshold are left, CSP
  * answers NO FEW and skips the round. CSP refuses a SET only after its last HEADS has arrived.
  * REVEAL needs a VERDICT on the same stream, and its statement names that verdict's root and count.
+ *
+ * No output leaves before AS has stored its digest. So a round whose output may have left has a
+ * durable trace at AS, which repeats it in every later SET: a CSP that has signed the round and did
+ * not mark it as revealed is an old copy of itself then, and skips the round (NO SKIPPED).
  *
  * id of a revealed output: attempt u64, then the first 24 bytes of the set's hash.
  *
@@ -124,7 +130,7 @@ enum {
     X(HELLO) X(WELCOME) X(TASK) X(YES) X(HEADER) X(REVEAL) X(GO) X(KEPT)       \
     X(SUM) X(PLAIN) X(SKIP) X(PING) X(PONG) X(BYE) X(NO) X(ENROL) X(APPROVED)  \
     X(LANE) X(FILL) X(REPLY) X(KEY) X(VOUCH) X(EARLY) X(SET) X(HEADS)          \
-    X(VERDICT) X(COUNTED)
+    X(VERDICT) X(COUNTED) X(DIGEST) X(ACK)
 /* clang-format on */
 
 typedef enum link_kind {

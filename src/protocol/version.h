@@ -31,8 +31,9 @@ enum {
     VERSION_MAJOR = 3,
     VERSION_MINOR = 0,
     VERSION_MINOR_LOWEST = 0, /* oldest minor version that AS accepts */
-    LINK_VERSION_LOWEST = 5,  /* 5: salted names in heads */
-    LINK_VERSION = 5,
+    /* 5: salted names in heads; 6: AS acknowledges the digest of an output before CSP sends it */
+    LINK_VERSION_LOWEST = 6,
+    LINK_VERSION = 6,
     VERSION_SENTENCE = 160,
 };
 

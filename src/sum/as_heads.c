@@ -157,18 +157,22 @@ sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost)
     sefl_status st = SEFL_OK;
     round_entry *set = NULL;
     as_verdict v = { 0 };
-    uint8_t seed[COUNTED_SEED];
+    uint8_t seed[COUNTED_SEED], replied[SHA256_BYTES];
     uint32_t n;
-    bool is_new;
+    bool is_new, again;
     *few = *lost = false;
     SEFL_TRY(r->c.uploads->set(r->c.ctx, o->round, &set, &n));
     SEFL_TRY(as_store_tree(r->store, o->round, r->c.coins, seed));
+    st = as_store_reply(r->store, o->round, replied);
+    again = st == SEFL_OK;
+    SEFL_TRY(st == SEFL_ENOTFOUND ? SEFL_OK : st);
     head_source from = { .r = r, .round = o->round, .set = set };
     st = as_link_set(r->link,
                      &(as_set){ .round = o->round,
                                 .clients = n,
                                 .leaves = set,
                                 .tree_seed = seed,
+                                .replied = again ? replied : NULL,
                                 .head = give_head,
                                 .ctx = &from },
                      &v, few);

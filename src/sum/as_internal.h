@@ -39,7 +39,7 @@ typedef struct as_setting {
     bool *few; /* may be NULL */
 } as_setting;
 
-/* REVEAL in progress. */
+/* REVEAL in progress, up to the output. */
 typedef struct as_revealing {
     const as_reveal *o; /* NULL: none */
     bool *kept;
@@ -54,9 +54,10 @@ typedef struct as_revealing {
     sefl_buf x;   /* joint: SHARES (sum/as_store.h), noise_share_bytes each after the slice */
     history past; /* correlated noise */
     uint8_t id[NOISE_ID];
-    size_t unit;    /* next unit of SUM */
-    uint64_t since; /* start of the part that as_times measures */
-    sefl_status st; /* why the output is unusable; COUNTED follows */
+    uint8_t digest[SHA256_BYTES]; /* of CSP's output */
+    size_t unit;                  /* next unit of SUM */
+    uint64_t since;               /* start of the part that as_times measures */
+    sefl_status st;               /* why the output is unusable; COUNTED follows */
     char why[200];
 } as_revealing;
 
@@ -65,7 +66,7 @@ struct as_link {
     channel *ch; /* NULL: the caller carries the messages */
     bool dead, ended;
     as_phase phase;
-    uint32_t asked;     /* question in progress; LINK_SUM, LINK_COUNTED: the parts of a reveal */
+    uint32_t asked;     /* question in progress; SUM, ACK, COUNTED: the parts of a reveal */
     uint32_t got;       /* kind of CSP's message */
     unsigned no;        /* code of CSP's latest NO; 0: it answered the latest question */
     bool in_step;       /* the stream stays usable although the question has failed */
@@ -116,6 +117,7 @@ void as_forget_early(as_link *l);
 
 /* Defined in as_reveal.c. */
 sefl_status as_on_reveal(as_link *l, rd *r) SEFL_MUST_CHECK;
+sefl_status as_on_digest(as_link *l, rd *r) SEFL_MUST_CHECK;
 sefl_status as_on_output(as_link *l, rd *r) SEFL_MUST_CHECK;
 sefl_status as_on_counted(as_link *l, rd *r) SEFL_MUST_CHECK;
 /* CSP does not have the named shares (it lost them, or never got them), st: names others. */

@@ -132,7 +132,7 @@ static sefl_status on_no(as_link *l, rd *r)
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
-/* What CSP may answer to each question; NO too, except after SUM. */
+/* What CSP may answer to each question; NO too, except to ACK. */
 static const struct answer {
     uint32_t asked, kind, other;
     sefl_status (*on)(as_link *l, rd *body);
@@ -145,7 +145,8 @@ static const struct answer {
     { LINK_EARLY, LINK_EARLY, 0, as_on_early },
     { LINK_SET, LINK_VERDICT, 0, as_on_verdict },
     { LINK_REVEAL, LINK_GO, LINK_KEPT, as_on_reveal },
-    { LINK_SUM, LINK_REPLY, LINK_PLAIN, as_on_output },
+    { LINK_SUM, LINK_DIGEST, 0, as_on_digest },
+    { LINK_ACK, LINK_REPLY, LINK_PLAIN, as_on_output },
     { LINK_COUNTED, LINK_COUNTED, 0, as_on_counted },
     { LINK_SKIP, LINK_YES, 0, on_empty },
     { LINK_ENROL, LINK_APPROVED, 0, on_approved },
@@ -209,7 +210,7 @@ static sefl_status answered(as_link *l, const link_msg *in)
         a++;
     l->phase = AS_IDLE; /* unless the handler continues */
     l->got = in->kind;
-    if (in->kind == LINK_NO && l->asked != LINK_SUM && l->asked != LINK_COUNTED)
+    if (in->kind == LINK_NO && l->asked != LINK_ACK && l->asked != LINK_COUNTED)
         return on_no(l, &r);
     SEFL_NEED(in->kind == a->kind || (a->other && in->kind == a->other), SEFL_EPROTO,
               "CSP answers %s with %s", link_kind_name(l->asked), link_kind_name(in->kind));
@@ -235,7 +236,7 @@ static sefl_status receive(as_link *l)
 {
     uint32_t kind;
     size_t bytes;
-    if (l->asked != LINK_SUM)
+    if (l->asked != LINK_ACK)
         return link_recv(l->ch, &l->in);
     SEFL_PASS(as_output_form(l, &kind, &bytes));
     return link_recv_piece(l->ch, &l->in, kind, bytes);

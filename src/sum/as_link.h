@@ -32,9 +32,9 @@
  * AS compares the ledgers as link.h specifies. Before it sends REVEAL, which names the noise
  * shares, AS takes them from the pool; no other attempt uses them. After CSP's GO, AS draws two
  * seeds for the attempt: one of the mask, one of its coins. Seeds and shares are durable before the
- * first byte of the masked sum leaves; the digest of CSP's reply is durable before AS uses the
+ * first byte of the masked sum leaves; the digest of CSP's reply is durable before CSP sends the
  * reply. The result depends only on seeds, shares and reply, so a KEPT answer after a crash gives
- * the same result. AS refuses a different second reply.
+ * the same result. AS refuses a different second reply, and makes no other attempt.
  *
  * Threads: one owner.   Secrets: mask, labels, w until it is released. */
 #ifndef SUM_AS_LINK_H
@@ -116,6 +116,7 @@ typedef struct as_set {
     uint32_t clients;
     const round_entry *leaves; /* sorted by client, each client once */
     const uint8_t *tree_seed;  /* COUNTED_SEED bytes, drawn once for this set */
+    const uint8_t *replied;    /* digest of the output that AS has acknowledged; NULL: none */
     /* Writes the whole head of leaf i, head_bytes(task.seal). Called only for heads that CSP did
      * not get with EARLY. */
     sefl_status (*head)(void *ctx, uint32_t i, uint8_t *out);
@@ -146,8 +147,10 @@ typedef struct as_times {
                                 AS stores its shares */
     uint64_t mask;           /* as_store_mask; in a later attempt also storing the shares */
     uint64_t write, send;    /* computing the masked sum; sending it (limited by CSP) */
-    uint64_t wait;           /* until CSP's reply arrives: CSP decrypts, computes, stores */
-    uint64_t finish;         /* as_store_replied, then computing w from the reply */
+    uint64_t wait;           /* until CSP's digest arrives: CSP decrypts, computes, stores */
+    uint64_t note;           /* as_store_replied */
+    uint64_t ack;            /* from ACK until CSP's output has arrived: one round trip */
+    uint64_t finish;         /* computing w from the output */
     uint64_t sent, received; /* bytes on the stream */
 } as_times;
 
@@ -168,7 +171,8 @@ typedef struct as_reveal {
  * checks that. Calls shares_wait if shares are missing. w has task.values integers, all zero on
  * failure; the caller makes them durable before it publishes anything. Failures:
  *   SEFL_ECRYPTO   CSP kept an attempt whose mask or shares are lost, sent a different reply than
- *                  before, or has erased or skipped the round: skip it; the charge stands
+ *                  before, does not know of a reply that AS has acknowledged (an old copy of CSP's
+ *                  state), or has erased or skipped the round: skip it; the charge stands
  *   SEFL_EBUDGET, SEFL_ESTATE   CSP refuses, with its reason; the link stays usable unless
  *                  as_link_dead is true
  *   others         the stream failed: try again with a new connection and a new attempt */

@@ -1,5 +1,6 @@
-/* REVEAL at AS. AS reads CSP's output to its end before it checks it, so that it can skip a lost
- * round on the same stream. */
+/* REVEAL at AS. AS stores the digest of CSP's output before it asks for the output (ACK): from then
+ * on AS completes this attempt, or skips the round, and never makes another attempt. AS reads the
+ * output to its end before it uses it, so that it can skip a lost round on the same stream. */
 #include "base/alloc.h"
 #include "base/ct.h"
 #include "protocol/modes/mode.h"
@@ -49,11 +50,23 @@ sefl_status as_keep_shares(as_link *l)
     return SEFL_OK;
 }
 
-/* Checks, before AS draws a mask, that the attempt number is new. */
+static sefl_status lost(const char *why)
+{
+    return sefl_fail(SEFL_ECRYPTO, "%s: AS must skip the round, and its charge stands", why);
+}
+
+/* Checks, before AS draws a mask, that the attempt number is new, and that no output has left. */
 static sefl_status check_attempt(const as_reveal *o, bool *first)
 {
     as_mask m = { 0 };
-    sefl_status st = as_store_masked(o->store, o->round, &m);
+    uint8_t digest[SHA256_BYTES];
+    sefl_status st = as_store_reply(o->store, o->round, digest);
+    if (st == SEFL_OK)
+        return lost("AS has acknowledged an output of this round, and CSP does not know it: an old "
+                    "copy of CSP's state was put back");
+    if (st != SEFL_ENOTFOUND)
+        return st;
+    st = as_store_masked(o->store, o->round, &m);
     uint64_t used = m.attempt;
     as_mask_clear(&m);
     *first = st == SEFL_ENOTFOUND;
@@ -176,15 +189,14 @@ sefl_status as_on_reveal(as_link *l, rd *r)
     SEFL_PASS(as_check_mark(l, r, true));
     l->times.ask = as_now(l) - v->since;
     *v->kept = l->got == LINK_KEPT;
-    if (*v->kept)
+    if (*v->kept) {
         SEFL_PASS(rd_raw(r, v->id, sizeof v->id));
-    else
-        SEFL_PASS(rd_u8(r, &lags));
+        return as_on_digest(l, r);
+    }
+    SEFL_PASS(rd_u8(r, &lags));
     SEFL_PASS(rd_end(r));
     l->asked = LINK_SUM;
-    l->phase = *v->kept ? AS_WAIT : AS_SUM;
-    if (*v->kept)
-        return SEFL_OK;
+    l->phase = AS_SUM;
     SEFL_NEED(!v->again, SEFL_EPROTO, "CSP would reveal round %llu again",
               (unsigned long long)v->o->round);
     SEFL_NEED((lags & ~v->past.lags) == 0, SEFL_EPROTO,
@@ -225,21 +237,58 @@ sefl_status as_next_sum(as_link *l, const link_msg **out)
 
 /* ---- the output ------------------------------------------------------------------------------ */
 
-sefl_status as_output_form(const as_link *l, uint32_t *kind, size_t *bytes)
+/* KEPT: loads the mask of that attempt from our store. */
+static sefl_status load_mask(as_link *l)
 {
-    *kind = task_mode(l->c.task)->reply ? LINK_REPLY : LINK_PLAIN;
-    SEFL_PASS(task_output_bytes(bytes, l->c.task));
-    *bytes += SHA256_BYTES;
+    as_revealing *v = &l->revealing;
+    uint8_t want[NOISE_ID];
+    as_mask_clear(&v->m);
+    sefl_status st = as_store_masked(v->o->store, v->o->round, &v->m);
+    link_plain_id(want, v->m.attempt, v->o->set);
+    if (st == SEFL_ENOTFOUND || (st == SEFL_OK && memcmp(v->id, want, NOISE_ID) != 0))
+        return lost("CSP has revealed a sum whose mask is not here (this server's state is "
+                    "damaged, or an old copy)");
+    return st;
+}
+
+/* CSP's mark and output are durable. AS makes the digest durable and asks for the output. A failure
+ * of its own leaves the stream usable: CSP will answer KEPT. */
+sefl_status as_on_digest(as_link *l, rd *r)
+{
+    as_revealing *v = &l->revealing;
+    const as_reveal *o = v->o;
+    if (!*v->kept)
+        l->times.wait = as_now(l) - v->since;
+    SEFL_PASS(rd_raw(r, v->digest, sizeof v->digest));
+    SEFL_PASS(rd_end(r));
+    l->in_step = true;
+    if (l->peer.revealed < o->round)
+        l->peer.revealed = o->round;
+    as_forget_early(l);
+    if (*v->kept)
+        SEFL_PASS(load_mask(l));
+    uint64_t began = as_now(l);
+    sefl_status st = as_store_replied(o->store, o->round, v->m.attempt, v->digest);
+    if (st == SEFL_ESTATE)
+        return lost("CSP sends a different output than before");
+    SEFL_PASS(st);
+    v->since = as_now(l);
+    l->times.note = v->since - began;
+    buf_reset(&l->out.body);
+    SEFL_PASS(wr_u64(&l->out.body, o->round));
+    SEFL_PASS(wr_raw(&l->out.body, v->digest, sizeof v->digest));
+    as_queue(l, LINK_ACK);
     return SEFL_OK;
 }
 
-static sefl_status lost(const char *why)
+sefl_status as_output_form(const as_link *l, uint32_t *kind, size_t *bytes)
 {
-    return sefl_fail(SEFL_ECRYPTO, "%s: AS must skip the round, and its charge stands", why);
+    *kind = task_mode(l->c.task)->reply ? LINK_REPLY : LINK_PLAIN;
+    return task_output_bytes(bytes, l->c.task);
 }
 
 /* Computes from the output that answers v->m: w, and what AS keeps for later rounds. */
-static sefl_status finish(as_link *l, sefl_span output, const uint8_t digest[SHA256_BYTES])
+static sefl_status finish(as_link *l, sefl_span output)
 {
     as_revealing *v = &l->revealing;
     const as_mask *m = &v->m;
@@ -255,29 +304,17 @@ static sefl_status finish(as_link *l, sefl_span output, const uint8_t digest[SHA
                    .shares = v->x.n > 0 ? span_of(v->x.p + SHA256_BYTES, v->x.n - SHA256_BYTES)
                                         : span_of(NULL, 0) };
     uint64_t began = as_now(l);
-    sefl_status st = as_store_replied(v->o->store, v->o->round, m->attempt, digest);
-    if (st == SEFL_ESTATE)
-        return lost("CSP sends a different output than before");
-    if (st == SEFL_OK)
-        st = task_mode(l->c.task)->finish(v->w, l->c.task, output, &in);
+    sefl_status st = task_mode(l->c.task)->finish(v->w, l->c.task, output, &in);
     l->times.finish = as_now(l) - began;
     return st;
 }
 
-/* KEPT: finishes with the mask of that attempt from our store. */
-static sefl_status finish_kept(as_link *l, sefl_span output, const uint8_t digest[SHA256_BYTES])
+/* KEPT: finishes with the shares and the noise of that attempt from our store. */
+static sefl_status finish_kept(as_link *l, sefl_span output)
 {
     as_revealing *v = &l->revealing;
-    uint8_t want[NOISE_ID];
-    as_mask_clear(&v->m);
-    sefl_status st = as_store_masked(v->o->store, v->o->round, &v->m);
-    link_plain_id(want, v->m.attempt, v->o->set);
-    if (st == SEFL_ENOTFOUND || (st == SEFL_OK && memcmp(v->id, want, NOISE_ID) != 0))
-        return lost("CSP has revealed a sum whose mask is not here (this server's state is "
-                    "damaged, or an old copy)");
-    SEFL_PASS(st);
     if (task_mode(l->c.task)->shares) {
-        st = as_store_shares(v->o->store, v->o->round, &v->m, &v->x);
+        sefl_status st = as_store_shares(v->o->store, v->o->round, &v->m, &v->x);
         if (st == SEFL_ENOTFOUND)
             return lost("CSP has revealed a sum whose noise shares are not here");
         SEFL_PASS(st);
@@ -287,7 +324,7 @@ static sefl_status finish_kept(as_link *l, sefl_span output, const uint8_t diges
     if (v->past.lags != v->m.lags)
         return lost("CSP has revealed a sum that takes back noise of earlier rounds, and this "
                     "server's part of it is not here");
-    st = finish(l, output, digest);
+    sefl_status st = finish(l, output);
     return st == SEFL_EPROTO ? lost(sefl_last_error()) : st;
 }
 
@@ -297,24 +334,21 @@ sefl_status as_on_output(as_link *l, rd *r)
     uint8_t is[SHA256_BYTES];
     uint32_t kind;
     size_t bytes;
-    if (!*v->kept)
-        l->times.wait = as_now(l) - v->since;
+    l->times.ack = as_now(l) - v->since;
     l->times.received = MSG_HEADER + r->left;
     SEFL_PASS(as_output_form(l, &kind, &bytes));
     SEFL_NEED(l->got == kind && r->left == bytes, SEFL_EPROTO,
               "CSP's output is %s of %zu bytes, expected %s of %zu", link_kind_name(l->got),
               r->left, link_kind_name(kind), bytes);
-    sefl_span output = span_of(r->p, bytes - SHA256_BYTES);
-    const uint8_t *digest = r->p + output.n;
+    sefl_span output = span_of(r->p, bytes);
     sha256_of(is, output);
-    SEFL_NEED(memcmp(is, digest, sizeof is) == 0, SEFL_EPROTO, "CSP's output has changed");
-    v->st = (*v->kept ? finish_kept : finish)(l, output, digest);
+    SEFL_NEED(memcmp(is, v->digest, sizeof is) == 0, SEFL_EPROTO, "CSP's output has changed");
+    v->st = (*v->kept ? finish_kept : finish)(l, output);
     l->in_step = *v->kept || v->st == SEFL_ECRYPTO;
     if (!task_is_sealed(l->c.task) || (v->st != SEFL_OK && !l->in_step))
         return v->st;
     if (v->st != SEFL_OK)
         snprintf(v->why, sizeof v->why, "%s", sefl_last_error());
-    as_forget_early(l);
     l->asked = LINK_COUNTED;
     l->phase = AS_WAIT;
     return SEFL_OK;

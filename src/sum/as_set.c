@@ -189,6 +189,7 @@ static sefl_status read_verdict(as_link *l, const as_set *s, rd *r, as_verdict *
 
 sefl_status as_link_set(as_link *l, const as_set *s, as_verdict *out, bool *few)
 {
+    static const uint8_t none[SHA256_BYTES];
     *out = (as_verdict){ 0 };
     if (few)
         *few = false;
@@ -200,6 +201,7 @@ sefl_status as_link_set(as_link *l, const as_set *s, as_verdict *out, bool *few)
     SEFL_PASS(wr_u64(&l->out.body, s->round));
     SEFL_PASS(wr_u32(&l->out.body, s->clients));
     SEFL_PASS(wr_raw(&l->out.body, s->tree_seed, COUNTED_SEED));
+    SEFL_PASS(wr_raw(&l->out.body, s->replied ? s->replied : none, SHA256_BYTES));
     return as_ask(l, LINK_SET);
 }
 

@@ -115,34 +115,44 @@ sefl_status as_store_shares(const as_store *s, uint64_t round, const as_mask *m,
     return sefl_fail(SEFL_ENOTFOUND, "round %" PRIu64 ": the shares are of another slice", round);
 }
 
+static sefl_status get_reply(const as_store *s, uint64_t round, uint64_t *attempt,
+                             uint8_t digest[SHA256_BYTES])
+{
+    sefl_buf b = { 0 };
+    sefl_status st = s->get(s->ctx, AS_REPLY, round, &b);
+    rd r = rd_over(buf_span(&b));
+    if (st == SEFL_OK)
+        st = rd_u64(&r, attempt);
+    if (st == SEFL_OK)
+        st = rd_raw(&r, digest, SHA256_BYTES);
+    if (st == SEFL_OK)
+        st = rd_end(&r);
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status as_store_reply(const as_store *s, uint64_t round, uint8_t digest[SHA256_BYTES])
+{
+    uint64_t attempt;
+    return get_reply(s, round, &attempt, digest);
+}
+
 sefl_status as_store_replied(const as_store *s, uint64_t round, uint64_t attempt,
                              const uint8_t digest[SHA256_BYTES])
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
     uint64_t noted;
-    st = s->get(s->ctx, AS_REPLY, round, &b);
+    uint8_t before[SHA256_BYTES], bytes[8 + SHA256_BYTES];
+    sefl_status st = get_reply(s, round, &noted, before);
     if (st == SEFL_OK) {
-        rd r = rd_over(buf_span(&b));
-        SEFL_TRY(rd_u64(&r, &noted));
-        SEFL_CHECK(noted <= attempt, SEFL_ESTATE, "round %" PRIu64 ": a reply to an older attempt",
-                   round);
-        SEFL_CHECK(noted != attempt ||
-                       (rd_left(&r) == SHA256_BYTES && memcmp(r.p, digest, SHA256_BYTES) == 0),
-                   SEFL_ESTATE, "round %" PRIu64 ": another reply to attempt %" PRIu64, round,
-                   attempt);
-        if (noted == attempt)
-            goto done;
-    } else if (st != SEFL_ENOTFOUND) {
-        goto done;
+        SEFL_NEED(noted == attempt && memcmp(before, digest, sizeof before) == 0, SEFL_ESTATE,
+                  "round %" PRIu64 ": another reply than to attempt %" PRIu64, round, noted);
+        return SEFL_OK;
     }
-    buf_clear(&b);
-    SEFL_TRY(wr_u64(&b, attempt));
-    SEFL_TRY(wr_raw(&b, digest, SHA256_BYTES));
-    SEFL_TRY(put(s, AS_REPLY, round, attempt, &b));
-done:
-    buf_clear(&b);
-    return st;
+    if (st != SEFL_ENOTFOUND)
+        return st;
+    store_u64(bytes, attempt);
+    memcpy(bytes + 8, digest, SHA256_BYTES);
+    return s->put(s->ctx, AS_REPLY, round, attempt, span_of(bytes, sizeof bytes));
 }
 
 sefl_status as_store_release(const as_store *s, uint64_t round, uint64_t attempt, const int64_t *w,

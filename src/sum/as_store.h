@@ -19,7 +19,7 @@
  *     BLOCKED     N        why the release check blocked round N
  *     SHARES      N        secret, joint noise: slice 32, the noise shares
  *     MASK        N        secret: attempt u64, set 32, seed 32, coins 32, slice 32, lags u8
- *     REPLY       N        secret: attempt u64, digest 32 of CSP's reply
+ *     REPLY       N        secret: attempt u64, digest 32 of CSP's reply, which CSP may have sent
  *     RELEASE     N        secret: the released integers, 8 bytes each
  *     HISTORY     N        secret, correlated noise: what AS keeps of its noise (sum/history.h);
  *                          `wipe` leaves it
@@ -122,10 +122,14 @@ sefl_status as_store_masked(const as_store *s, uint64_t round, as_mask *out) SEF
  * could destroy the shares of a reveal that CSP has answered. */
 sefl_status as_store_shares(const as_store *s, uint64_t round, const as_mask *m,
                             sefl_buf *out) SEFL_MUST_CHECK;
-/* Stores the digest of CSP's reply to this attempt before AS uses the reply. SEFL_ESTATE if another
- * reply to this attempt is stored: AS never combines a mask and shares with two replies. */
+/* Stores the digest of CSP's reply to this attempt before CSP sends the reply. SEFL_ESTATE if
+ * another attempt or digest is stored: a round has one reply. */
 sefl_status as_store_replied(const as_store *s, uint64_t round, uint64_t attempt,
                              const uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
+
+/* Loads that digest; SEFL_ENOTFOUND if AS has acknowledged no reply in this round. */
+sefl_status as_store_reply(const as_store *s, uint64_t round,
+                           uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
 
 /* Store and load the `values` released integers in w. SEFL_ENOTFOUND if there are none to load. */
 sefl_status as_store_release(const as_store *s, uint64_t round, uint64_t attempt, const int64_t *w,

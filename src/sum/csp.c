@@ -503,6 +503,7 @@ static const struct question {
     { LINK_HEADS, IN(HEADS), csp_on_heads, .has_pieces = true },
     { LINK_REVEAL, IN(READY), csp_on_reveal },
     { LINK_SUM, IN(SUM), csp_on_sum, .has_pieces = true },
+    { LINK_ACK, IN(READY), csp_on_ack },
     { LINK_SKIP, IN(READY), on_skip },
     { LINK_ENROL, IN(READY), on_enrol },
 };
@@ -539,6 +540,8 @@ sefl_status csp_on(csp *c, const link_msg *in, csp_replies *out)
 {
     csp_keep_history(c); /* the replies to the last message have left */
     csp_replies_clear(out);
+    if (in->kind != LINK_ACK)
+        csp_announced_drop(c);
     c->out = out;
     c->asked = in->kind, c->index = in->index;
     c->refused = c->fault = false;
@@ -570,6 +573,7 @@ void csp_restart(csp *c)
 {
     csp_revealing_drop(c);
     csp_reading_drop(c);
+    csp_announced_drop(c);
     gather_drop(c);
     c->phase = CSP_START;
     c->binding = span_of(NULL, 0);
@@ -614,9 +618,9 @@ sefl_status csp_serve_from(csp *c, channel *ch, link_msg *first)
         st = csp_on(c, &in, &out);
         uint64_t began = csp_now(c);
         sefl_status sent = send_replies(ch, &out);
-        if (in.kind == LINK_SUM)
+        if (in.kind == LINK_ACK)
             c->times.output = csp_now(c) - began;
-        if (c->revealed)
+        if (c->revealed && !c->announced)
             csp_tell_over(c, CSP_REVEALED);
         in.kind = 0;             /* it is answered */
         csp_replies_clear(&out); /* wiped as soon as it has left */
@@ -625,6 +629,8 @@ sefl_status csp_serve_from(csp *c, channel *ch, link_msg *first)
     }
 done:
     csp_restart(c);
+    if (c->revealed)
+        csp_tell_over(c, CSP_REVEALED);
     csp_replies_clear(&out);
     buf_clear(&in.body);
     return st;
@@ -642,6 +648,14 @@ const csp_times *csp_get_times(const csp *c)
 
 /* ---- the object ------------------------------------------------------------------------------ */
 
+void csp_log_old_state(const csp *c, uint64_t round)
+{
+    log_error(c->c.log, "an old copy of the state was put back: round skipped",
+              lf_u64("round", round), lf_str("why", csp_skip_text(CSP_SKIP_OLD_STATE)),
+              lf_str("remedy", "never restore the state folder; the charge of this round stands, "
+                               "and the task continues with the next round"));
+}
+
 /* Logs that the store detected, at open, that it is an old copy. */
 static sefl_status report_old_state(csp *c)
 {
@@ -651,10 +665,7 @@ static sefl_status report_old_state(csp *c)
     SEFL_PASS(csp_store_highest(s, &top));
     SEFL_PASS(csp_store_get(s, top.header, &last));
     if (last.state == CSP_SKIPPED && last.skip == CSP_SKIP_OLD_STATE)
-        log_error(c->c.log, "an old copy of the state was put back: round skipped",
-                  lf_u64("round", top.header), lf_str("why", csp_skip_text(CSP_SKIP_OLD_STATE)),
-                  lf_str("remedy", "never restore the state folder; the charge of this round "
-                                   "stands, and the task continues with the next round"));
+        csp_log_old_state(c, top.header);
     return SEFL_OK;
 }
 

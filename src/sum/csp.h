@@ -16,8 +16,9 @@
  *     budget allows a charge and the task has that many rounds. It may sign the same header again,
  *     but never signs two headers of one round.
  *   - CSP reveals a (task, round) once: first the charge becomes durable (csp_store_charge), then
- *     the output and the mark (csp_store_reveal), then the first byte leaves. After the mark CSP
- *     sends only those bytes.
+ *     the output and the mark (csp_store_reveal), then at AS the output's digest, then the first
+ *     byte leaves. After the mark CSP sends only those bytes. If AS knows the digest of an output
+ *     that CSP's store does not have, the store is an old copy: CSP skips the round.
  *   - CSP reveals only a set that AS has signed, with at least threshold and at most clients_max
  *     clients, in a round whose header CSP signed.
  *   - Sealed tasks (task.h): CSP reveals only a sum over clients that its operator approved. Each
@@ -55,7 +56,7 @@ typedef struct csp_times {
     uint64_t receive, decrypt; /* waiting for pieces of the sum; decrypting them */
     uint64_t compute;          /* computing the reply */
     uint64_t store;            /* csp_store_reveal */
-    uint64_t output;           /* sending the output */
+    uint64_t output;           /* sending the output, after AS's ACK */
 } csp_times;
 
 typedef struct csp_config {
@@ -97,8 +98,8 @@ typedef struct csp_config {
      * there are no lanes. */
     unsigned (*checks)(void *ctx);
     void *lanes_ctx; /* for paired, checks and round_over */
-    /* Called once per round: CSP_REVEALED after csp_serve has sent the output, with its times, or
-     * CSP_SKIPPED. On the thread that drives the machine. May be NULL. */
+    /* Called once per round: CSP_REVEALED after csp_serve has sent the output, with its times (or
+     * when it cannot send it on this stream), or CSP_SKIPPED. On the thread that drives the machine. May be NULL. */
     void (*round_over)(void *ctx, csp_round_state state, const csp_times *times);
 } csp_config;
 
@@ -124,7 +125,7 @@ sefl_status csp_hello_read(csp_hello *out, sefl_span body) SEFL_MUST_CHECK;
 sefl_status csp_hello_check(const csp_hello *h, const task *t, sefl_span binding) SEFL_MUST_CHECK;
 
 /* CSP's answers to one message, in order. */
-enum { CSP_REPLIES_MAX = 3 };
+enum { CSP_REPLIES_MAX = 2 };
 typedef struct csp_replies {
     link_msg m[CSP_REPLIES_MAX];
     unsigned n;

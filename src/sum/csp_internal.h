@@ -27,6 +27,7 @@ typedef enum csp_phase {
 typedef struct csp_gather csp_gather;
 typedef struct csp_reading csp_reading;
 typedef struct csp_revealing csp_revealing;
+typedef struct csp_announced csp_announced;
 
 struct csp {
     csp_config c;
@@ -40,6 +41,7 @@ struct csp {
     csp_gather *gather;   /* sealed tasks: a round's heads on this stream (csp_set.h); NULL: none */
     csp_reading *reading; /* phase HEADS: the SET */
     csp_revealing *revealing;    /* phase SUM */
+    csp_announced *announced;    /* the output that ACK asks for, until any other message */
     uint64_t live;               /* sealed tasks: the signed round in progress; 0: none */
     _Atomic int64_t compared_ms; /* for csp_compared_ms */
     _Atomic uint64_t live_ms;    /* expiry of the live round's key, for csp_expires_ms; 0: no key */
@@ -47,7 +49,7 @@ struct csp {
     uint64_t streams;  /* number of streams that sent HELLO since csp_new */
     sefl_span binding; /* of the stream; empty: it has none */
     csp_times times;
-    bool revealed;       /* the output of a round is about to leave for the first time */
+    bool revealed;       /* a round is revealed, and round_over does not know it yet */
     history_fresh fresh; /* correlated noise, of the latest reveal */
 };
 
@@ -81,6 +83,8 @@ bool csp_ledgers_equal(csp *c, const ledger_head *peer);
 
 /* Sets the live round, which can be revealed until `until_ms`; 0, 0: no round is live. */
 void csp_set_live(csp *c, uint64_t round, uint64_t until_ms);
+/* Logs that the store is an old copy, and that this round is skipped for it. */
+void csp_log_old_state(const csp *c, uint64_t round);
 /* Calls csp_config.round_over. */
 void csp_tell_over(csp *c, csp_round_state state);
 /* Skips a signed round for good. */
@@ -93,6 +97,8 @@ uint64_t csp_now(const csp *c);
 /* Defined in csp_reveal.c. */
 sefl_status csp_on_reveal(csp *c, rd *r) SEFL_MUST_CHECK;
 sefl_status csp_on_sum(csp *c, rd *r) SEFL_MUST_CHECK;
+sefl_status csp_on_ack(csp *c, rd *r) SEFL_MUST_CHECK;
+void csp_announced_drop(csp *c);
 void csp_revealing_drop(csp *c);
 /* Correlated noise, after the replies to a message have left, while AS works: computes what the
  * round takes back, and stores the record of the latest reveal, unless it is stored. If that

@@ -1,7 +1,7 @@
 /* The reveal at CSP. This order ensures a single reveal (noise/online.h):
  *     ledgers compared -> shares taken, erased from the pool -> charge durable -> sum decrypted ->
  *     reply computed -> csp_store_reveal: output and mark durable -> the round key wiped ->
- *     the first byte of the output leaves
+ *     DIGEST leaves -> ACK: AS has made the digest durable -> the first byte of the output leaves
  * Then CSP stores what it keeps for later rounds: losing that is safe (history.h). Shares that were
  * taken are lost if a later step fails.
  * After the mark CSP only repeats the output from the store. */
@@ -27,6 +27,22 @@ struct csp_revealing {
     history past;   /* correlated noise */
     uint64_t since; /* start of the wait for the next piece */
 };
+
+/* An output that is durable, from DIGEST or KEPT to ACK. */
+struct csp_announced {
+    uint64_t round;
+    uint8_t id[NOISE_ID], root[SHA256_BYTES], digest[SHA256_BYTES];
+    sefl_buf output;
+};
+
+void csp_announced_drop(csp *c)
+{
+    if (!c->announced)
+        return;
+    buf_clear(&c->announced->output);
+    sefl_free(c->announced);
+    c->announced = NULL;
+}
 
 void csp_revealing_drop(csp *c)
 {
@@ -97,15 +113,42 @@ static sefl_status read_kept(csp *c, uint64_t round, uint8_t id[NOISE_ID], sefl_
     return SEFL_OK;
 }
 
+/* Remembers a durable output, which it takes over, until AS acknowledges its digest. */
+static sefl_status announce(csp *c, const csp_announced *a, sefl_buf *output)
+{
+    csp_announced_drop(c);
+    SEFL_PASS(sefl_new(&c->announced, 1, sizeof *c->announced));
+    *c->announced = *a;
+    c->announced->output = *output, *output = (sefl_buf){ 0 };
+    return SEFL_OK;
+}
+
+sefl_status csp_on_ack(csp *c, rd *r)
+{
+    csp_announced *a = c->announced;
+    uint64_t round;
+    uint8_t digest[SHA256_BYTES];
+    SEFL_PASS(rd_u64(r, &round));
+    SEFL_PASS(rd_raw(r, digest, sizeof digest));
+    SEFL_PASS(rd_end(r));
+    if (!a || a->round != round || memcmp(a->digest, digest, sizeof digest) != 0)
+        return csp_no(c, LINK_NO_ORDER, "CSP has not announced this output on this stream");
+    *csp_reply(c, output_kind(c)) = a->output, a->output = (sefl_buf){ 0 };
+    SEFL_PASS(reply_counted(c, round, a->root, a->id));
+    csp_announced_drop(c);
+    return SEFL_OK;
+}
+
 static sefl_status reply_kept(csp *c, uint64_t round, const ledger_head *theirs)
 {
     sefl_status st = SEFL_OK;
     sefl_buf output = { 0 };
     csp_set set = { 0 };
-    uint8_t id[NOISE_ID], digest[SHA256_BYTES];
+    csp_announced a = { .round = round };
+    uint8_t both[NOISE_ID + SHA256_BYTES];
     if (!csp_ledgers_equal(c, theirs))
         return csp_no_ledger(c, theirs);
-    st = read_kept(c, round, id, &output, digest);
+    st = read_kept(c, round, a.id, &output, a.digest);
     if (st == SEFL_ENOTFOUND) {
         st = csp_no(c, LINK_NO_REVEALED, NULL);
         goto done;
@@ -114,43 +157,43 @@ static sefl_status reply_kept(csp *c, uint64_t round, const ledger_head *theirs)
     if (task_is_sealed(c->c.task))
         SEFL_TRY(csp_own(c, csp_store_set_get(c->c.store, round, &set)));
     SEFL_TRY(csp_own(c, csp_key_done(c, round))); /* after a crash between mark and wipe */
-    log_info(c->c.log, "output sent again", lf_u64("round", round));
-    SEFL_TRY(csp_reply_head(c, LINK_KEPT, span_of(id, sizeof id)));
-    SEFL_TRY(wr_raw(&output, digest, sizeof digest));
-    *csp_reply(c, output_kind(c)) = output, output = (sefl_buf){ 0 };
-    SEFL_TRY(reply_counted(c, round, set.root, id));
+    memcpy(a.root, set.root, sizeof a.root);
+    memcpy(both, a.id, NOISE_ID);
+    memcpy(both + NOISE_ID, a.digest, SHA256_BYTES);
+    SEFL_TRY(announce(c, &a, &output));
+    log_info(c->c.log, "output announced again", lf_u64("round", round));
+    SEFL_TRY(csp_reply_head(c, LINK_KEPT, span_of(both, sizeof both)));
 done:
     csp_set_clear(&set);
     buf_clear(&output);
     return st;
 }
 
-/* Makes output and mark durable: from here on the round is revealed. Then queues the output and
+/* Makes output and mark durable: from here on the round is revealed. Then announces the output and
  * takes ownership of it. */
-static sefl_status keep_and_reply(csp *c, sefl_buf *output)
+static sefl_status keep_and_announce(csp *c, sefl_buf *output)
 {
     csp_revealing *o = c->revealing;
-    const uint64_t round = o->s.round;
-    uint8_t id[NOISE_ID], digest[SHA256_BYTES];
+    csp_announced a = { .round = o->s.round };
     uint64_t began = csp_now(c);
-    link_plain_id(id, o->s.attempt, o->s.set);
-    sha256_of(digest, buf_span(output));
-    sefl_status st =
-        csp_store_reveal(c->c.store, round, buf_span(&o->envelope), id, buf_span(output), digest);
+    link_plain_id(a.id, o->s.attempt, o->s.set);
+    memcpy(a.root, o->s.set, sizeof a.root);
+    sha256_of(a.digest, buf_span(output));
+    sefl_status st = csp_store_reveal(c->c.store, a.round, buf_span(&o->envelope), a.id,
+                                      buf_span(output), a.digest);
     if (st == SEFL_OK) {
-        history_take(&c->fresh, &o->past, round, o->s.attempt);
+        history_take(&c->fresh, &o->past, a.round, o->s.attempt);
         c->revealed = true;
         csp_set_live(c, 0, 0);
-        st = csp_key_done(c, round);
+        st = csp_key_done(c, a.round);
     }
     c->times.store = csp_now(c) - began;
     if (st != SEFL_OK)
-        log_error(c->c.log, "output not stored", lf_u64("round", round),
+        log_error(c->c.log, "output not stored", lf_u64("round", a.round),
                   lf_str("why", sefl_last_error()));
-    SEFL_PASS(st);
-    SEFL_PASS(wr_raw(output, digest, sizeof digest));
-    *csp_reply(c, output_kind(c)) = *output, *output = (sefl_buf){ 0 };
-    return reply_counted(c, round, o->s.set, id);
+    SEFL_PASS(csp_own(c, st));
+    SEFL_PASS(announce(c, &a, output));
+    return wr_raw(csp_reply(c, LINK_DIGEST), a.digest, sizeof a.digest);
 }
 
 static sefl_status begin_history(csp *c)
@@ -179,7 +222,7 @@ static sefl_status make_reply(csp *c, sefl_buf *out)
     uint64_t began = csp_now(c);
     shares_slice_hash(slice, &o->s.slice);
     SEFL_PASS(task_output_bytes(&bytes, c->c.task));
-    SEFL_PASS(buf_reserve(out, bytes + SHA256_BYTES));
+    SEFL_PASS(buf_reserve(out, bytes));
     SEFL_PASS(buf_extend(out, &reply, bytes));
     memset(reply, 0, bytes);
     SEFL_PASS(coins_for(c->c.coins, &in.rng, "reply", o->s.round, o->s.attempt));
@@ -200,7 +243,7 @@ static sefl_status finish(csp *c)
         SEFL_TRY(make_reply(c, &output));
     else
         output = o->plain, o->plain = (sefl_buf){ 0 };
-    SEFL_TRY(keep_and_reply(c, &output));
+    SEFL_TRY(keep_and_announce(c, &output));
     log_info(c->c.log, "round revealed", lf_u64("round", o->s.round),
              lf_u64("attempt", o->s.attempt), lf_u64("decrypt_ms", c->times.decrypt / 1000000),
              lf_u64("compute_ms", c->times.compute / 1000000),
@@ -370,7 +413,7 @@ static sefl_status expect_sum(csp *c)
     csp_revealing *o = c->revealing;
     const ahe_params *p = &c->c.task->ahe;
     uint8_t context[AHE_CONTEXT_BYTES];
-    SEFL_PASS(buf_reserve(&o->plain, p->units * p->plain_bytes + SHA256_BYTES));
+    SEFL_PASS(buf_reserve(&o->plain, p->units * p->plain_bytes));
     if (!task_is_sealed(c->c.task)) { /* else the gatherer has the kept clients' pads */
         task_context(context, c->c.task, o->s.round);
         SEFL_PASS(ahe_dec_new(&o->own, p, c->c.sec, context));

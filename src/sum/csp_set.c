@@ -370,6 +370,7 @@ struct csp_reading {
     csp_set set;                  /* FRESH: being made; AGAIN, SAME: the store's */
     uint32_t kept_at, refused_at; /* AGAIN: heads compared so far */
     bool differs;                 /* AGAIN, SAME: this is another set */
+    bool replied;                 /* AS has acknowledged an output of this round */
     uint32_t pieces;              /* HEADS so far */
     csp_round now;
     link_no no; /* DRAIN: the answer, and why; NULL: the code's text */
@@ -591,6 +592,8 @@ static sefl_status choose_mode(csp_reading *s)
         return drain(s, LINK_NO_HEADER, CSP_NEVER_SIGNED);
     if (s->now.state == CSP_SKIPPED)
         return drain(s, LINK_NO_SKIPPED, csp_skip_text(s->now.skip));
+    if (s->now.state == CSP_SIGNED && s->replied)
+        return drain(s, LINK_NO_SKIPPED, csp_skip_text(CSP_SKIP_OLD_STATE));
     sefl_status st = csp_store_set_get(store, s->round, &s->set);
     bool known = st == SEFL_OK;
     if (st != SEFL_OK && st != SEFL_ENOTFOUND)
@@ -633,8 +636,9 @@ static sefl_status get_ready(csp_reading *s)
 
 sefl_status csp_on_set(csp *c, rd *r)
 {
+    static const uint8_t none[SHA256_BYTES];
     csp_reading *s;
-    uint8_t number[8];
+    uint8_t number[8], replied[SHA256_BYTES];
     SEFL_NEED(task_is_sealed(c->c.task), SEFL_EPROTO,
               "link: SET in a task whose uploads have no heads");
     SEFL_PASS(sefl_new(&c->reading, 1, sizeof *c->reading));
@@ -643,7 +647,9 @@ sefl_status csp_on_set(csp *c, rd *r)
     SEFL_PASS(rd_u64(r, &s->round));
     SEFL_PASS(rd_u32(r, &s->clients));
     SEFL_PASS(rd_raw(r, s->tree_seed, sizeof s->tree_seed));
+    SEFL_PASS(rd_raw(r, replied, sizeof replied));
     SEFL_PASS(rd_end(r));
+    s->replied = memcmp(replied, none, sizeof none) != 0;
     SEFL_NEED(s->clients >= 1 && s->clients <= LINK_SET_MAX, SEFL_EPROTO,
               "link: a SET of %u clients", s->clients);
     SEFL_PASS(csp_own(c, choose_mode(s)));
@@ -670,6 +676,17 @@ static sefl_status too_few(csp_reading *s)
     return csp_no(c, LINK_NO_FEW, NULL);
 }
 
+/* An output of this round may have left, and the store does not have it: revealing the round again
+ * would be a second release. */
+static sefl_status old_copy(csp_reading *s)
+{
+    csp *c = s->c;
+    SEFL_PASS(csp_own(c, csp_skip(c, s->round, CSP_SKIP_OLD_STATE)));
+    SEFL_PASS(csp_own(c, csp_round_over(c, s->round)));
+    csp_log_old_state(c, s->round);
+    return csp_no(c, LINK_NO_SKIPPED, csp_skip_text(CSP_SKIP_OLD_STATE));
+}
+
 /* Answers a SET after its last head. */
 static sefl_status answer_set(csp_reading *s)
 {
@@ -679,6 +696,8 @@ static sefl_status answer_set(csp_reading *s)
     sha256_end(&s->digest, digest);
     if (s->mode == SET_DRAIN && s->no == LINK_NO_FEW && s->clients < c->c.task->threshold)
         return too_few(s);
+    if (s->mode == SET_DRAIN && s->now.state == CSP_SIGNED && s->replied)
+        return old_copy(s);
     if (s->mode == SET_DRAIN)
         return csp_no(c, s->no, s->why);
     if (s->mode != SET_FRESH && (s->differs || memcmp(digest, s->set.digest, sizeof digest) != 0)) {

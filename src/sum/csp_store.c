@@ -18,8 +18,7 @@ const char *csp_skip_text(unsigned reason)
 {
     switch (reason) {
     case CSP_SKIP_OLD_STATE:
-        return "CSP's ledger has charged it, but CSP's store is an old copy and does not show "
-               "whether it was revealed";
+        return "CSP's store is an old copy and does not show whether it was revealed";
     case CSP_SKIP_EXPIRED:
         return "AS neither revealed nor skipped it within a day of its last possible deadline, so "
                "its key is wiped";

@@ -74,6 +74,20 @@ static inline void tape_frame(sefl_buf *out, uint32_t kind, uint32_t index, sefl
     MUST_OK(wr_raw(out, body.p, body.n));
 }
 
+/* AS's answer to DIGEST or KEPT of round 1, which has the digest at its end: ACK comes next. */
+static inline void tape_ack(tape *t, sefl_span said)
+{
+    sefl_buf ack = { 0 }, body = { 0 };
+    MUST(said.n >= 32);
+    MUST_OK(wr_u64(&body, 1));
+    MUST_OK(wr_raw(&body, said.p + said.n - 32, 32));
+    tape_frame(&ack, LINK_ACK, 0, buf_span(&body));
+    MUST_OK(wr_raw(&ack, t->in.p + t->at, t->in.n - t->at));
+    t->in.n = t->at;
+    MUST_OK(wr_raw(&t->in, ack.p, ack.n));
+    buf_clear(&ack), buf_clear(&body);
+}
+
 /* Returns the next byte of the input, or 0 at its end. */
 static inline uint8_t tape_take(rd *r)
 {

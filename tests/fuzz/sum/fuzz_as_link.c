@@ -2,8 +2,9 @@
  * revealed, and whether AS did so before); the rest is a list of answers, some of which the harness
  * frames and signs, selected by their first byte (modulo 9):
  *     0 raw message: kind, length, bytes    1 WELCOME: version, ledger     2 YES
- *     3 the header with both signatures: model byte      4 GO: ledger      5 KEPT: id byte, ledger
- *     6 PLAIN of the right size             7 NO: code, length, words      8 raw bytes
+ *     3 the header with both signatures: model byte      4 GO: ledger
+ *     5 KEPT: id byte, ledger, the value of the units     6 the value of the units: DIGEST (unless
+ *     KEPT came) and PLAIN                  7 NO: code, length, words      8 raw bytes
  * No crash, no hang; a result only after a complete exchange, else zeros; no mask is used twice
  * (the journal checks). */
 #define LINK_PAIR_FUZZ
@@ -38,7 +39,17 @@ static ledger_head mark(unsigned which)
     return m;
 }
 
-static void word(tape *t, rd *r, uint64_t opened)
+static void put_digest(sefl_buf *b, unsigned value)
+{
+    const size_t n = w->t.ahe.units * w->t.ahe.plain_bytes;
+    uint8_t *units = malloc(n), digest[SHA256_BYTES];
+    memset(units, (int)value, n);
+    sha256_of(digest, span_of(units, n));
+    CHECK_OK(wr_raw(b, digest, sizeof digest));
+    free(units);
+}
+
+static void word(tape *t, rd *r, uint64_t opened, bool *kept)
 {
     sefl_buf b = { 0 };
     uint8_t bytes[HEADER_MAX];
@@ -90,12 +101,17 @@ static void word(tape *t, rd *r, uint64_t opened)
         m = mark(tape_take(r));
         CHECK_OK(ledger_head_write(&b, &m));
         CHECK_OK(wr_raw(&b, id, sizeof id));
+        *kept = true;
+        put_digest(&b, tape_take(r));
         tape_frame(&t->in, LINK_KEPT, 0, buf_span(&b));
         break;
     }
     case 6: {
         uint8_t *units = calloc(p->units, p->plain_bytes);
-        memset(units, tape_take(r), p->units * p->plain_bytes);
+        memset(units, n = tape_take(r), p->units * p->plain_bytes);
+        put_digest(&b, n);
+        if (!*kept)
+            tape_frame(&t->in, LINK_DIGEST, 0, buf_span(&b));
         tape_frame(&t->in, LINK_PLAIN, 0, span_of(units, p->units * p->plain_bytes));
         free(units);
         break;
@@ -156,11 +172,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     as_link *l;
     rd r = rd_over(span_of(data, size));
     uint8_t how = tape_take(&r);
+    bool kept = false;
     CHECK_OK(ledger_pay(&w->a.ledger, 1));
     if (how & 2)
         CHECK_OK(ma_mask(&w->a, 1, &(as_mask){ .attempt = 5, .seed = { 5 }, .coins = { 5 } }));
     for (int words = 0; rd_left(&r) > 0 && words < 64; words++)
-        word(&t, &r, how & 1);
+        word(&t, &r, how & 1, &kept);
     if (as_link_new(&l, &ch, &cfg) == SEFL_OK) {
         talk(l, &j, how & 1);
         as_link_free(l);

@@ -143,7 +143,8 @@ static void word(tape *t, rd *r, uint8_t root[32])
         MUST(units);
         memset(units, tape_take(r), bytes);
         sha256_of(units + bytes, span_of(units, bytes));
-        tape_frame(&t->in, LINK_PLAIN, 0, span_of(units, bytes + 32));
+        tape_frame(&t->in, LINK_DIGEST, 0, span_of(units + bytes, 32));
+        tape_frame(&t->in, LINK_PLAIN, 0, span_of(units, bytes));
         free(units);
         break;
     }

@@ -1,12 +1,13 @@
 /* What AS could send to CSP. Signatures would stop a fuzzer at once, so the input is a list of
  * messages, some of which the harness signs and frames; the first byte selects the message (modulo
- * 11):
+ * 12):
  *     0 raw message: kind, length, bytes      1 HELLO     2 TASK     3 HEADER: round, model byte
  *     4 REVEAL: round, attempt, clients         5 SKIP: round           6 raw bytes: length, bytes
  *     7 AS charges a round                    8 the masked sum of round 1     9 BYE: byte
  *     10 ENROL: how (0: valid, 1: changed at the position in the next byte, 2: of other servers)
+ *     11 AS acknowledges no output (else it does, at once)
  * No crash, no hang. Whatever AS sends: at most one reveal per round, charged, of enough clients,
- * under a signed header that never changes; no output byte before the mark; CSP approves only sites
+ * under a signed header that never changes; no output byte before the mark and ACK; CSP approves only sites
  * that it was asked about, and AS asks only about valid claims. */
 #define LINK_PAIR_FUZZ
 #include "unit/sum/link_pair.h"
@@ -19,11 +20,14 @@ static world *w;
 static sefl_buf sum;      /* the masked sum, framed */
 static sefl_buf enrol[2]; /* valid claims: for our servers, for others */
 static unsigned enrolled; /* admitted sites */
+static bool acks;
 
 static void said(void *ctx, uint32_t kind, sefl_span body)
 {
-    (void)ctx, (void)body;
-    if (kind == LINK_PLAIN) {
+    MUST(kind != LINK_PLAIN || acks);
+    if (acks && (kind == LINK_DIGEST || kind == LINK_KEPT))
+        tape_ack(ctx, body);
+    if (kind == LINK_PLAIN || kind == LINK_DIGEST) {
         csp_highest top;
         csp_store j = csp_memory_store(&w->c);
         CHECK_OK(csp_store_highest(&j, &top));
@@ -85,7 +89,7 @@ static void word(tape *t, rd *r, mem_ledger *as)
     uint8_t bytes[HEADER_MAX + STATEMENT_MAX], signature[SIGN_BYTES];
     sefl_span rest;
     const ledger_head *mark = &as->mark[as->n];
-    unsigned which = tape_take(r) % 11, kind, n;
+    unsigned which = tape_take(r) % 12, kind, n;
     switch (which) {
     case 0:
         kind = tape_take(r), n = tape_take(r);
@@ -125,6 +129,9 @@ static void word(tape *t, rd *r, mem_ledger *as)
         kind = tape_take(r);
         put_order(&b, kind, LINK_ORDER_SKIP, tape_take(r));
         tape_frame(&t->in, LINK_SKIP, 0, buf_span(&b));
+        break;
+    case 11:
+        acks = false;
         break;
     case 6:
         n = tape_take(r);
@@ -166,12 +173,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!w)
         start();
     world_reset(w);
-    tape t = { .said = said };
+    tape t = { .said = said, .ctx = &t };
     channel ch = { .ops = &tape_ops, .self = &t };
     csp_store j = csp_memory_store(&w->c);
     mem_ledger as = { 0 };
     csp *c;
     rd r = rd_over(span_of(data, size));
+    acks = true;
     for (int words = 0; rd_left(&r) > 0 && words < 64; words++)
         word(&t, &r, &as);
     CHECK_OK(csp_new(&c, &(csp_config){ .task = &w->t,

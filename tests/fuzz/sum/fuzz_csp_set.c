@@ -1,5 +1,6 @@
 /* What AS could send to CSP in a sealed round. The first byte says which of HELLO with TASK, KEY
- * and HEADER of round 1 the harness sends by itself (a set bit 0 to 2: not sent); the rest is a
+ * and HEADER of round 1 the harness sends by itself (a set bit 0 to 2: not sent; bit 3: AS
+ * acknowledges no output, bit 4: SET says that AS has acknowledged one before); the rest is a
  * list of messages (modulo 11):
  *     0 raw message: kind, length, bytes     1 KEY: round              2 HEADER: round, whose key
  *     3 EARLY: heads                         4 SET: stated count, heads, pieces
@@ -19,12 +20,17 @@ static z_world *w;
 static sefl_buf sum;
 static bool good_sent[Z_CLIENTS]; /* a whole, valid head of this client was sent */
 static round_entry guess[HEADS_MAX];
+static uint8_t mode;
 static uint32_t guessed; /* the clients that the latest SET would keep */
 
 static void said(void *ctx, uint32_t kind, sefl_span body)
 {
     const csp_seen one = csp_seen_at(&w->m, 1);
-    (void)ctx;
+    MUST(kind != LINK_PLAIN || !(mode & 8));
+    if (!(mode & 8) && (kind == LINK_DIGEST || kind == LINK_KEPT))
+        tape_ack(ctx, body);
+    if (kind == LINK_DIGEST)
+        MUST(!(mode & 16) && one.reveals == 1 && !one.has_key && one.charged);
     if (kind == LINK_VERDICT) {
         MUST(one.has_set && body.n >= 40);
         MUST(memcmp(body.p, one.set.root, 32) == 0);
@@ -89,6 +95,7 @@ static void put_early(sefl_buf *in, rd *r)
 
 static void put_set(sefl_buf *in, rd *r)
 {
+    static const uint8_t none[SHA256_BYTES], one[SHA256_BYTES] = { 1 };
     sefl_buf b = { 0 }, heads = { 0 };
     unsigned more = tape_take(r), n = tape_take(r) % HEADS_MAX, piece = 1 + tape_take(r) % 4,
              at = 0;
@@ -96,6 +103,7 @@ static void put_set(sefl_buf *in, rd *r)
     MUST_OK(wr_u64(&b, 1));
     MUST_OK(wr_u32(&b, n + (more > 250 ? more : 0)));
     MUST_OK(wr_raw(&b, w->tree_seed, sizeof w->tree_seed));
+    MUST_OK(wr_raw(&b, mode & 16 ? one : none, SHA256_BYTES));
     tape_frame(in, LINK_SET, 0, buf_span(&b));
     for (unsigned i = 0; i < n; i++) {
         int client;
@@ -247,7 +255,7 @@ static void check_round(uint64_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    tape t = { .said = said };
+    tape t = { .said = said, .ctx = &t };
     channel ch = { .ops = &tape_ops, .self = &t };
     sefl_coins coins;
     if (!w)
@@ -256,7 +264,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(good_sent, 0, sizeof good_sent);
     guessed = 0;
     rd r = rd_over(span_of(data, size));
-    uint8_t how = tape_take(&r);
+    const uint8_t how = mode = tape_take(&r);
     if (!(how & 1))
         z_put_hello(w, &t.in);
     if (!(how & 2))

@@ -125,12 +125,13 @@ typedef struct attack {
     account *books[2]; /* AS, CSP */
 } attack;
 
-/* Keeps the shares and the mask, which take_off needs after the round. */
+/* Keeps the shares and the mask, which take_off needs after the round, and the digest, which the
+ * wires look for. */
 static sefl_status keep_mask(void *me, as_record what, uint64_t round, uint64_t attempt,
                              sefl_span bytes)
 {
     world *w = ((attack *)me)->x.w;
-    if (what != AS_SHARES && what != AS_MASK)
+    if (what != AS_SHARES && what != AS_MASK && what != AS_REPLY)
         return SEFL_OK;
     w->attempt = attempt;
     return ma_put(&w->a, what, round, attempt, bytes);

@@ -3,6 +3,7 @@
  *     LD_PRELOAD=trial.so TRIAL_UNDER=/fed/csp TRIAL_COUNT=n TRIAL_FAIL=17 sefl csp ...
  *
  *     TRIAL_UNDER   folders, separated by ':': only calls on files below one of them count
+ *     TRIAL_ONLY    part of a path: only files with it in their path count
  *     TRIAL_COUNT   file with the number of calls so far, as text; the count goes on over restarts
  *     TRIAL_FAIL    the number of the first call that fails (default: none fails), counted from 1
  *     TRIAL_TIMES   how many calls fail in a row (default: 1)
@@ -62,7 +63,9 @@ static long number_in(const char *path)
 
 static bool counts(const char *path)
 {
-    const char *under = of_env("TRIAL_UNDER");
+    const char *under = of_env("TRIAL_UNDER"), *only = of_env("TRIAL_ONLY");
+    if (only && !strstr(path, only))
+        return false;
     while (under && *under) {
         size_t n = strcspn(under, ":");
         if (n > 0 && strncmp(path, under, n) == 0 && (path[n] == '/' || path[n] == '\0'))
@@ -145,8 +148,10 @@ static bool name_fails(const char *call, int folder, const char *name)
     if (slash)
         *slash = '\0';
     whole = realpath(slash ? path : ".", NULL);
+    if (whole)
+        snprintf(path, sizeof path, "%s/%s", whole, slash ? strrchr(name, '/') + 1 : name);
     errno = before;
-    bool no = whole && path_fails(call, whole);
+    bool no = whole && path_fails(call, path);
     free(whole);
     return no;
 }

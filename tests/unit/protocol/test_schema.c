@@ -458,6 +458,8 @@ static const review link_reviews[] = {
     { "LINK_HEADS", IDENTITY, false },
     { "LINK_VERDICT", IDENTITY, false }, /* who took part, to AS */
     { "LINK_COUNTED", IDENTITY, false }, /* a root over who took part */
+    { "LINK_DIGEST", SERVER, false },    /* of the noisy, masked output */
+    { "LINK_ACK", SERVER, false },
 };
 
 /* Messages of protocol/enrol.h: keys, names, signatures. */

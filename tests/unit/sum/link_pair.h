@@ -47,7 +47,8 @@ typedef struct world {
     pool *pool;                                          /* CSP's; NULL: one thread */
     bool (*member)(void *ctx, const uint8_t client[32]); /* instead of world_member */
     uint8_t tree_seed[COUNTED_SEED];
-    history_fresh fresh; /* AS has it in memory at the next reveal */
+    uint8_t replied[SHA256_BYTES]; /* in raw SETs */
+    history_fresh fresh;           /* AS has it in memory at the next reveal */
 } world;
 
 /* One key for all worlds of a program: generating one takes most of a second. */
@@ -267,7 +268,7 @@ typedef struct wire {
     bool half;           /* all but its last byte leaves */
     bool was_cut;
     uint64_t flip; /* 1 + the byte of CSP's output that is changed; 0: none */
-    bool rehash;   /* and its digest with it */
+    bool rehash;   /* and its digest with it: CSP deceives AS, but not itself (both wires) */
     sha256 transcript;
 } wire;
 
@@ -283,6 +284,10 @@ static inline void wire_watch(wire *x, uint32_t kind)
         CHECK_OK(csp_store_highest(&j, &top));
         assert_true(top.revealed > 0 && csp_seen_at(&w->c, top.revealed).reveals == 1);
         assert_false(csp_seen_at(&w->c, top.revealed).has_key);
+        bool acknowledged = false;
+        for (size_t i = 0; i < w->a.masks; i++)
+            acknowledged |= w->a.mask[i].round == top.revealed && w->a.mask[i].replied;
+        assert_true(acknowledged);
     }
     if (x->side == 1 && kind == LINK_VERDICT) {
         bool stored = false;
@@ -292,6 +297,29 @@ static inline void wire_watch(wire *x, uint32_t kind)
     }
     if (x->side == 0 && kind == LINK_SUM)
         assert_true(w->a.masks > 0 && w->a.mask[w->a.masks - 1].m.attempt == w->attempt);
+}
+
+/* The output that CSP has stored, with the change. */
+static inline void wire_digest(wire *x, bool changed, uint8_t out[SHA256_BYTES])
+{
+    csp_store j = csp_memory_store(&x->w->c);
+    csp_highest top;
+    sefl_buf b = { 0 };
+    CHECK_OK(csp_store_highest(&j, &top));
+    CHECK_OK(j.get(j.ctx, CSP_OUTPUT, top.revealed, &b));
+    if (changed)
+        b.p[(x->flip - 1) % b.n] ^= 1;
+    sha256_of(out, buf_span(&b));
+    buf_clear(&b);
+}
+
+static inline void wire_change(wire *x, uint32_t kind, size_t whole)
+{
+    uint8_t *end = x->msg + whole - SHA256_BYTES;
+    if (kind == LINK_REPLY || kind == LINK_PLAIN)
+        x->msg[MSG_HEADER + (x->flip - 1) % (whole - MSG_HEADER)] ^= 1;
+    else if (x->rehash && (kind == LINK_DIGEST || kind == LINK_KEPT || kind == LINK_ACK))
+        wire_digest(x, kind != LINK_ACK, end);
 }
 
 static inline sefl_status wire_send(void *self, const void *p, size_t n)
@@ -311,12 +339,8 @@ static inline sefl_status wire_send(void *self, const void *p, size_t n)
         return sefl_fail(SEFL_ECLOSED, "test: cut");
     }
     wire_watch(x, load_u32(x->msg));
-    if (x->flip > 0 && (load_u32(x->msg) == LINK_REPLY || load_u32(x->msg) == LINK_PLAIN)) {
-        uint8_t *end = x->msg + whole - SHA256_BYTES;
-        x->msg[MSG_HEADER + (x->flip - 1) % (whole - MSG_HEADER)] ^= 1;
-        if (x->rehash)
-            sha256_of(end, span_of(x->msg + MSG_HEADER, whole - MSG_HEADER - SHA256_BYTES));
-    }
+    if (x->flip > 0)
+        wire_change(x, load_u32(x->msg), whole);
     sha256_add(&x->transcript, span_of(x->msg, whole));
     return channel_send(&x->inner, x->msg, whole);
 }

@@ -88,6 +88,7 @@ static inline void put_set(sefl_buf *b, const world *w, uint64_t round, uint32_t
     CHECK_OK(wr_u64(b, round));
     CHECK_OK(wr_u32(b, clients));
     CHECK_OK(wr_raw(b, w->tree_seed, COUNTED_SEED));
+    CHECK_OK(wr_raw(b, w->replied, SHA256_BYTES));
 }
 
 /* Sends SET of `clients` with these heads in one piece and clears them. */

@@ -321,7 +321,8 @@ static void counted_that_as_refuses(void **state)
         CHECK_OK(wr_u8(&b, 0));
         answer(&a.x, LINK_GO, buf_span(&b));
         sha256_of(units + plain, span_of(units, plain));
-        answer(&a.x, LINK_PLAIN, span_of(units, plain + 32));
+        answer(&a.x, LINK_DIGEST, span_of(units + plain, 32));
+        answer(&a.x, LINK_PLAIN, span_of(units, plain));
         buf_reset(&b);
         CHECK_OK(envelope_write(&b, &env));
         answer(&a.x, i == 7 ? LINK_PONG : LINK_COUNTED, buf_span(&b));

@@ -267,7 +267,7 @@ static void changed_outputs_are_refused(void **state)
         size_t bytes;
         world_sum(w, 1);
         CHECK_OK(task_output_bytes(&bytes, &w->t));
-        for (size_t at = 0; at < bytes + SHA256_BYTES; at += at < 130 ? 7 : 61) {
+        for (size_t at = 0; at < bytes; at += at < 130 ? 7 : 61) {
             connection c;
             bool kept;
             world_reset(w);
@@ -277,7 +277,7 @@ static void changed_outputs_are_refused(void **state)
             disconnect(&c);
             for (size_t i = 0; i < w->t.values; i++)
                 assert_int_equal(got[i], 0);
-            assert_false(w->a.mask[0].replied);
+            assert_true(w->a.mask[0].replied);
             connect_(&c, w, NULL, false);
             CHECK_OK(world_round(w, &c, 1, &kept, got));
             disconnect(&c);
@@ -288,8 +288,68 @@ static void changed_outputs_are_refused(void **state)
     }
 }
 
+/* CSP states another digest than that of its output: AS asks for what CSP has not announced, and
+ * then refuses what CSP has. */
+static void a_wrong_digest(void **state)
+{
+    (void)state;
+    world *w = world_new("paillier", TASK_NOISE_OWN, 40);
+    int64_t got[W_VALUES];
+    connection c;
+    bool kept;
+    world_sum(w, 1);
+    connect_(&c, w, NULL, false);
+    c.wire[1].flip = 1, c.wire[1].rehash = true;
+    CHECK_STATUS(world_round(w, &c, 1, &kept, got), SEFL_EPROTO);
+    disconnect(&c);
+    for (int i = 0; i < 2; i++) {
+        connect_(&c, w, NULL, false);
+        CHECK_STATUS(world_round(w, &c, 1, &kept, got), SEFL_ECRYPTO);
+        disconnect(&c);
+        assert_true(kept);
+    }
+    assert_int_equal(csp_seen_at(&w->c, 1).reveals, 1);
+    world_free(w);
+}
+
+/* CSP's store is an old copy: the output may have left, and CSP's mark is gone. AS, which has
+ * acknowledged it, makes no other attempt, whatever CSP would do. */
+static void no_attempt_after_an_acknowledged_output(void **state)
+{
+    (void)state;
+    for (int m = 0; m < 3; m++) {
+        world *w = world_new("paillier", modes[m], 40);
+        int64_t got[W_VALUES];
+        connection c;
+        bool kept;
+        world_sum(w, 1);
+        connect_(&c, w, NULL, false);
+        CHECK_OK(world_round(w, &c, 1, &kept, got));
+        disconnect(&c);
+        csp_store j = csp_memory_store(&w->c);
+        csp_row row;
+        CHECK_OK(j.row_get(j.ctx, 1, &row));
+        row.state = CSP_SIGNED;
+        CHECK_OK(j.row_put(j.ctx, &row));
+        connect_(&c, w, NULL, false);
+        CHECK_STATUS(world_round(w, &c, 1, &kept, got), SEFL_ECRYPTO);
+        disconnect(&c);
+        assert_false(kept);
+        assert_int_equal(w->a.masks, 1);
+        for (size_t i = 0; i < w->t.values; i++)
+            assert_int_equal(got[i], 0);
+        world_free(w);
+    }
+}
+
 /* A CSP that contradicts itself: AS refuses facts of another reveal at once, and never uses other
  * numbers after it has used some. */
+static void lie(connection *c, uint64_t flip)
+{
+    for (int i = 0; i < 2; i++)
+        c->wire[i].flip = flip, c->wire[i].rehash = true;
+}
+
 static void one_reply_to_an_attempt(void **state)
 {
     (void)state;
@@ -303,7 +363,7 @@ static void one_reply_to_an_attempt(void **state)
         for (size_t at = 0; at < (modes[m] == TASK_NOISE_OWN ? NOISE_REPLY_HEAD : dither); at++) {
             world_reset(w);
             connect_(&c, w, NULL, false);
-            c.wire[1].flip = 1 + at, c.wire[1].rehash = true;
+            lie(&c, 1 + at);
             CHECK_STATUS(world_round(w, &c, 1, &kept, got), SEFL_EPROTO);
             disconnect(&c);
             for (size_t i = 0; i < w->t.values; i++)
@@ -312,11 +372,11 @@ static void one_reply_to_an_attempt(void **state)
         for (int again = 0; again < 2; again++) {
             world_reset(w);
             connect_(&c, w, NULL, false);
-            c.wire[1].flip = 1 + NOISE_REPLY_HEAD, c.wire[1].rehash = true;
+            lie(&c, 1 + NOISE_REPLY_HEAD);
             CHECK_OK(world_round(w, &c, 1, &kept, got));
             disconnect(&c);
             connect_(&c, w, NULL, false);
-            c.wire[1].flip = again ? 1 + NOISE_REPLY_HEAD : 0, c.wire[1].rehash = true;
+            lie(&c, again ? 1 + NOISE_REPLY_HEAD : 0);
             CHECK_STATUS(world_round(w, &c, 1, &kept, got), again ? SEFL_OK : SEFL_ECRYPTO);
             disconnect(&c);
             assert_true(kept);
@@ -520,6 +580,8 @@ int main(void)
         cmocka_unit_test(a_lost_mask_loses_the_round),
         cmocka_unit_test(changed_outputs_are_refused),
         cmocka_unit_test(one_reply_to_an_attempt),
+        cmocka_unit_test(a_wrong_digest),
+        cmocka_unit_test(no_attempt_after_an_acknowledged_output),
         cmocka_unit_test(shares_that_csp_does_not_have),
         cmocka_unit_test(a_lost_root_loses_the_round),
         cmocka_unit_test(a_failing_disk_opens_nothing),

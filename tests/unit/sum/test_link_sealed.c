@@ -371,6 +371,58 @@ static void one_set_a_round(void **state)
     world_free(w);
 }
 
+/* AS has acknowledged an output of this round that CSP's store does not have: the store is an old
+ * copy, and CSP skips the round for good, also on a stream that has its verdict. Of a round that CSP
+ * has revealed the digest changes nothing. */
+static void an_acknowledged_output_is_not_made_again(void **state)
+{
+    (void)state;
+    for (int before = 0; before < 2; before++) {
+        world *w = sealed_world();
+        sefl_buf b = { 0 };
+        connection c;
+        verdict v;
+        greet(&c, w);
+        round_header h = begin_round(&c, w, 1);
+        put_heads(&b, w, &h, 3);
+        if (before)
+            assert_int_equal(say_set(&c, w, 1, 3, &b, &v), LINK_VERDICT);
+        memset(w->replied, 7, sizeof w->replied);
+        for (int again = 0; again < 2; again++) {
+            buf_reset(&b);
+            put_heads(&b, w, &h, 3);
+            assert_int_equal(say_set(&c, w, 1, 3, &b, &v), LINK_NO_SKIPPED);
+            assert_int_equal(csp_seen_at(&w->c, 1).r.state, CSP_SKIPPED);
+            assert_int_equal(csp_seen_at(&w->c, 1).r.skip, CSP_SKIP_OLD_STATE);
+            assert_false(csp_seen_at(&w->c, 1).has_key);
+            memset(w->replied, 0, sizeof w->replied);
+        }
+        put_skip(&b, w, 1);
+        assert_int_equal(say_buf(&c, LINK_SKIP, &b), LINK_YES);
+        disconnect(&c);
+        buf_clear(&b);
+        world_free(w);
+    }
+    world *w = sealed_world();
+    int64_t got[W_VALUES];
+    sefl_buf b = { 0 };
+    connection c;
+    verdict v;
+    bool kept;
+    connect_(&c, w, NULL, false);
+    CHECK_OK(world_round(w, &c, 1, &kept, got));
+    disconnect(&c);
+    greet(&c, w);
+    round_header h = csp_seen_at(&w->c, 1).r.header;
+    put_heads(&b, w, &h, 3);
+    memset(w->replied, 7, sizeof w->replied);
+    assert_int_equal(say_set(&c, w, 1, 3, &b, &v), LINK_VERDICT);
+    assert_int_equal(csp_seen_at(&w->c, 1).reveals, 1);
+    disconnect(&c);
+    buf_clear(&b);
+    world_free(w);
+}
+
 /* An invalid SET ends the stream; a refused one leaves it in sync. */
 static void sets_out_of_form(void **state)
 {
@@ -624,6 +676,7 @@ int main(void)
         cmocka_unit_test(too_few_end_the_round),
         cmocka_unit_test(counts_and_limits),
         cmocka_unit_test(one_set_a_round),
+        cmocka_unit_test(an_acknowledged_output_is_not_made_again),
         cmocka_unit_test(sets_out_of_form),
         cmocka_unit_test(openings_need_the_verdict),
         cmocka_unit_test(keys_are_wiped),
