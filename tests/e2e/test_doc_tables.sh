@@ -42,7 +42,7 @@ same "kinds of the link" link.h
 
 # every message, and every field of a head, header and statement, has a row in THREATS.md: what covers it from CSP
 gets() { awk '/^## / { on = 0 } /^## What CSP gets/ { on = 1 } on && /^\|/' docs/THREATS.md; }
-gets | awk -F'|' '{ print $2 }' | grep -oE '[A-Z]{2,}' | sort > "$dir/doc"
+gets | awk -F'|' '{ print $2 }' | grep -oE '[A-Z]{2,}' | sort -u > "$dir/doc"
 awk '{ print $2 }' "$dir/code" | sort > "$dir/kinds"
 diff -u "$dir/kinds" "$dir/doc" || fail "the messages in THREATS.md, What CSP gets, are not those of link.h"
 for list in 'head.h HEAD_FIELDS' 'round.h ROUND_HEADER_FIELDS' 'round.h ROUND_STATEMENT_FIELDS'; do
