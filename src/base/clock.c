@@ -1,5 +1,9 @@
 #include "base/clock.h"
 
+#include "base/hex.h"
+
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 static uint64_t read_clock(clockid_t id)
@@ -19,6 +23,34 @@ static uint64_t wall_ns(void *self)
 {
     (void)self;
     return read_clock(CLOCK_REALTIME);
+}
+
+static uint64_t boot_ns(void *self)
+{
+    (void)self;
+    return read_clock(CLOCK_BOOTTIME);
+}
+
+sefl_clock clock_boot(void)
+{
+    return (sefl_clock){ .now_ns = boot_ns };
+}
+
+bool clock_boot_id(uint8_t out[CLOCK_BOOT_ID])
+{
+    char text[64] = "", hex[2 * CLOCK_BOOT_ID + 1];
+    size_t n = 0, got = 0;
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+    memset(out, 0, CLOCK_BOOT_ID);
+    if (f) {
+        got = fread(text, 1, sizeof text - 1, f);
+        fclose(f);
+    }
+    for (size_t i = 0; i < got && n < 2 * CLOCK_BOOT_ID; i++)
+        if (text[i] != '-')
+            hex[n++] = text[i];
+    hex[n] = 0;
+    return n == 2 * CLOCK_BOOT_ID && hex_read(out, CLOCK_BOOT_ID, hex);
 }
 
 sefl_clock clock_monotonic(void)

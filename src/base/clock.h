@@ -5,6 +5,7 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct sefl_clock {
@@ -17,6 +18,14 @@ sefl_clock clock_monotonic(void);
 
 /* Returns the wall clock (nanoseconds since 1970), for log lines and expiry dates. */
 sefl_clock clock_wall(void);
+
+/* Returns the time since the machine started, also while it was suspended. Nobody can set it. */
+sefl_clock clock_boot(void);
+
+/* Which start of the machine this is: another id after each. False, and zeros, if the system does
+ * not tell (/proc is hidden). */
+enum { CLOCK_BOOT_ID = 16 };
+bool clock_boot_id(uint8_t out[CLOCK_BOOT_ID]);
 
 static inline uint64_t clock_ns(const sefl_clock *c)
 {

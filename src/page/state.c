@@ -206,6 +206,7 @@ sefl_status page_state_write(sefl_buf *out, const page_state *s)
     text(&j, "phase", s->phase);
     text(&j, "crypto", s->crypto);
     word(&j, "healthy", s->healthy);
+    text(&j, "why", s->why);
     word(&j, "paused", s->paused);
     number(&j, "database_away_since", s->database_away);
     write_task(&j, s);

@@ -8,9 +8,9 @@
  *
  *   AS asks                                     CSP answers
  *   HELLO   u16 lowest, u16 highest version,    WELCOME  version u16, head, then the highest rounds
- *           head, task id 32, signature 64               (u64 each; 0: none) whose header CSP
- *                                                        signed, that it revealed, that it skipped;
- *                                                        pair 32
+ *           head, task id 32, AS's clock                 (u64 each; 0: none) whose header CSP
+ *           (u64, ms since 1970),                        signed, that it revealed, that it skipped;
+ *           signature 64                                 pair 32
  *   TASK    the signed envelope                 YES
  *   KEY     round u64                           KEY      round u64, suite u16, CSP's round key
  *   HEADER  head, envelope with AS's signature  HEADER   head, envelope with both signatures
@@ -162,7 +162,8 @@ enum { LINK_KINDS = LINK_AFTER - LINK_HELLO };
     X(CHECKS, 16, "too many failed checks of noise shares: this task has ended")      \
     X(PAIR, 17, "this lane belongs to another stream")                                \
     X(PAUSED, 18, "CSP's operator has paused the task")                               \
-    X(ENDED, 19, "CSP's operator has ended the task")
+    X(ENDED, 19, "CSP's operator has ended the task")                                 \
+    X(CLOCK, 20, "CSP restarted in a round, and the two servers' clocks differ")
 
 typedef enum link_no {
 #define LINK_NO_ENUM(name, value, text) LINK_NO_##name = value,

@@ -31,9 +31,10 @@ enum {
     VERSION_MAJOR = 3,
     VERSION_MINOR = 0,
     VERSION_MINOR_LOWEST = 0, /* oldest minor version that AS accepts */
-    /* 5: salted names in heads; 6: AS acknowledges the digest of an output before CSP sends it */
-    LINK_VERSION_LOWEST = 6,
-    LINK_VERSION = 6,
+    /* 5: salted names in heads; 6: AS acknowledges the digest of an output before CSP sends it;
+     * 7: AS's clock in HELLO */
+    LINK_VERSION_LOWEST = 7,
+    LINK_VERSION = 7,
     VERSION_SENTENCE = 160,
 };
 

@@ -101,6 +101,7 @@ static sefl_status of_no(unsigned code, uint32_t question)
         [LINK_NO_KEY] = SEFL_ECRYPTO, /* lost round */
         [LINK_NO_SLICE] = SEFL_EIO,
         [LINK_NO_FAULT] = SEFL_EIO,
+        [LINK_NO_CLOCK] = SEFL_EIO, /* until someone has set a clock */
     };
     if (code == LINK_NO_REVEALED || code == LINK_NO_SKIPPED) /* never again */
         return question == LINK_REVEAL || question == LINK_SET ? SEFL_ECRYPTO : SEFL_ESTATE;
@@ -277,6 +278,7 @@ sefl_status as_link_new(as_link **out, channel *ch, const as_link_config *cfg)
     SEFL_TRY(wr_u16(b, LINK_VERSION));
     SEFL_TRY(as_put_mark(l));
     SEFL_TRY(wr_raw(b, cfg->task->id, TASK_ID));
+    SEFL_TRY(wr_u64(b, cfg->wall ? clock_ms(cfg->wall) : 0));
     const size_t said = b->n;
     if (ch)
         SEFL_TRY(wr_raw(b, ch->binding, ch->binding_n)); /* both ends have it: it is not sent */

@@ -57,6 +57,7 @@ typedef struct as_link_config {
     pool *pool;
     sefl_log *log;
     const sefl_clock *clock; /* monotonic, for as_times; NULL: times are not measured */
+    const sefl_clock *wall;  /* for HELLO; NULL: a CSP without a clock does not read it */
     /* Joint noise: the pool of shares that lanes fill (noise/pool.h), and a function that waits
      * until it has `count` shares for this attempt, or fails; NULL: nothing fills the pool. */
     shares_pool *shares;

@@ -62,6 +62,7 @@ static sefl_status open_link(as_rounds *r)
                                              .pool = c->pool,
                                              .log = c->log,
                                              .clock = c->mono,
+                                             .wall = c->wall,
                                              .shares = c->shares,
                                              .shares_wait = c->channel->shares_wait,
                                              .shares_ctx = c->ctx }));

@@ -215,6 +215,8 @@ static sefl_status on_hello(csp *c, rd *r)
     sefl_rng rng;
     SEFL_PASS(csp_hello_read(&h, span_of(r->p, r->left)));
     SEFL_PASS(check_hello(c, &h));
+    SEFL_PASS(csp_clock_compare(c, h.wall_ms));
+    SEFL_PASS(csp_own(c, csp_expire(c))); /* with the age that is certain now */
     SEFL_PASS(ledgers_must_fit(c, &h.head));
     SEFL_PASS(csp_own(c, s->ledger.head(s->ledger.ctx, &ours)));
     SEFL_PASS(csp_own(c, csp_store_highest(s, &top)));
@@ -260,6 +262,8 @@ void csp_set_live(csp *c, uint64_t round, uint64_t until_ms)
 {
     c->live = round;
     atomic_store(&c->live_ms, until_ms);
+    if (round == 0)
+        atomic_store(&c->clock.unsure, false);
 }
 
 uint64_t csp_expires_ms(const csp *c)
@@ -285,7 +289,8 @@ sefl_status csp_round_over(csp *c, uint64_t round)
 sefl_status csp_expire(csp *c)
 {
     const uint64_t round = c->live;
-    if (round == 0 || !c->c.wall || clock_ms(c->c.wall) <= csp_expires_ms(c))
+    csp_clock_look(c);
+    if (round == 0 || !c->c.wall || csp_key_time_ms(c) <= csp_expires_ms(c))
         return SEFL_OK;
     SEFL_PASS(csp_skip(c, round, CSP_SKIP_EXPIRED));
     SEFL_PASS(csp_round_over(c, round));
@@ -316,6 +321,8 @@ static sefl_status begin_round(csp *c, const round_header *h, csp_round *now)
     uint64_t most; /* unused: the call records that the round began */
     SEFL_PASS(csp_in_turn(c, h->round));
     SEFL_PASS(csp_header_key(c, h));
+    if (task_is_sealed(c->c.task))
+        SEFL_PASS(csp_own(c, csp_clock_begin(c)));
     *now = (csp_round){ .round = h->round,
                         .state = CSP_SIGNED,
                         .signed_ms = c->c.wall ? clock_ms(c->c.wall) : 0,
@@ -684,6 +691,8 @@ static sefl_status sweep_keys(csp *c)
             SEFL_PASS(csp_store_key_wipe(s, i));
         else
             watch(c, &r);
+        if (c->live == i)
+            SEFL_PASS(csp_clock_restore(c, &r));
     }
     return csp_expire(c);
 }

@@ -24,7 +24,8 @@
  *   - Sealed tasks (task.h): CSP reveals only a sum over clients that its operator approved. Each
  *     of them signed a head for this task and round and counts once. It removes exactly those
  *     clients' pads from the sum that AS sends. It decides on one set per round. It wipes the round
- *     key once the mark is durable, at the latest a day after the round's last possible deadline.
+ *     key once the mark is durable, at the latest a day after the round's last possible deadline,
+ *     whatever its wall clock shows (csp_clock.c).
  *   - Other tasks: if CSP has a client list, the set has no more clients than its operator
  *     approved. Within that limit CSP trusts AS's count and records it with the output.
  *   - CSP reveals no more rounds than the task has and never exceeds the budget. It changes nothing
@@ -72,7 +73,10 @@ typedef struct csp_config {
     sefl_log *log;
     shares_pool *shares;     /* joint noise: the pool of shares that lanes fill (noise/pool.h) */
     const sefl_clock *clock; /* monotonic, for csp_times and the log; NULL: nothing is timed */
-    const sefl_clock *wall;  /* sealed tasks: expiry of round keys; NULL: keys never expire */
+    /* Sealed tasks: the age of round keys, by boot time (base/clock.h); NULL, both: keys never
+     * expire. boot_id: zeros if it is unknown. */
+    const sefl_clock *wall, *boot;
+    uint8_t boot_id[CLOCK_BOOT_ID];
     /* Enrols a site whose token this operator issued: durably invalidates the token and records the
      * member. The machine has verified the proof. SEFL_EAUTH if it refuses, with the reason for the
      * log. If NULL, CSP enrols no sites. */
@@ -115,7 +119,8 @@ typedef struct csp_hello {
     char why[VERSION_SENTENCE];
     ledger_head head; /* AS's */
     uint8_t task[TASK_ID];
-    sefl_span said; /* what the signature covers, before the binding; points into the message */
+    uint64_t wall_ms; /* AS's clock */
+    sefl_span said;   /* what the signature covers, before the binding; points into the message */
     uint8_t signature[SIGN_BYTES];
 } csp_hello;
 
@@ -153,10 +158,18 @@ sefl_status csp_serve_from(csp *c, channel *ch, link_msg *first) SEFL_MUST_CHECK
  * it has no stream. */
 sefl_status csp_expire(csp *c) SEFL_MUST_CHECK;
 
-/* Returns when the current round key expires, by CSP's wall clock; 0: there is no key. Any thread
- * may call it. At that time a role disconnects a peer that is still sending, since csp_serve would
- * otherwise wait for the rest of the message. */
+/* Returns when the current round key expires, in key time; 0: there is no key. Key time begins with
+ * the wall clock's time at the header, and then only boot time moves it. At that time a role
+ * disconnects a peer that is still sending, since csp_serve would otherwise wait for the rest of
+ * the message. Any thread may call these two. */
 uint64_t csp_expires_ms(const csp *c);
+uint64_t csp_key_time_ms(const csp *c);
+/* True if the machine restarted in the middle of a round (or another one took over), and AS's clock
+ * has not agreed with CSP's since: CSP then refuses HELLO and expires the key only once its age is
+ * certain. It goes on when the clocks agree within a minute, or after csp_confirm_clock: the
+ * operator has checked CSP's clock. Any thread. */
+bool csp_is_unsure(const csp *c);
+void csp_confirm_clock(csp *c);
 /* Returns when CSP last compared AS's ledger head with its own: positive (wall clock) if they
  * agreed, negative if not; 0: not since the start. Any thread. */
 int64_t csp_compared_ms(const csp *c);

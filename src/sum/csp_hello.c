@@ -12,6 +12,7 @@ sefl_status csp_hello_read(csp_hello *out, sefl_span body)
         return SEFL_OK;
     SEFL_PASS(ledger_head_read(&r, &out->head));
     SEFL_PASS(rd_raw(&r, out->task, sizeof out->task));
+    SEFL_PASS(rd_u64(&r, &out->wall_ms));
     out->said = span_of(body.p, (size_t)(r.p - body.p));
     SEFL_PASS(rd_raw(&r, out->signature, sizeof out->signature));
     return rd_end(&r);

@@ -45,6 +45,12 @@ struct csp {
     uint64_t live;               /* sealed tasks: the signed round in progress; 0: none */
     _Atomic int64_t compared_ms; /* for csp_compared_ms */
     _Atomic uint64_t live_ms;    /* expiry of the live round's key, for csp_expires_ms; 0: no key */
+    struct {
+        _Atomic uint64_t base_ms; /* key time less boot time */
+        uint64_t expected_ms;     /* unsure: what the wall clock should show, less boot time */
+        uint64_t kept_ms;         /* boot time of the last CSP_CLOCK */
+        atomic_bool unsure, confirmed;
+    } clock; /* csp_clock.c */
     bool over;
     uint64_t streams;  /* number of streams that sent HELLO since csp_new */
     sefl_span binding; /* of the stream; empty: it has none */
@@ -93,6 +99,16 @@ sefl_status csp_skip(csp *c, uint64_t round, unsigned reason) SEFL_MUST_CHECK;
 sefl_status csp_round_over(csp *c, uint64_t round) SEFL_MUST_CHECK;
 
 uint64_t csp_now(const csp *c);
+
+/* Defined in csp_clock.c. */
+/* A header is about to be signed: key time begins, durably. */
+sefl_status csp_clock_begin(csp *c) SEFL_MUST_CHECK;
+/* The process started in the middle of this round. */
+sefl_status csp_clock_restore(csp *c, const csp_round *live) SEFL_MUST_CHECK;
+/* Stores the clock once a minute, while there is a key. Ignores a failure. */
+void csp_clock_look(csp *c);
+/* HELLO has AS's clock. NO if CSP is unsure and the clocks differ. */
+sefl_status csp_clock_compare(csp *c, uint64_t as_ms) SEFL_MUST_CHECK;
 
 /* Defined in csp_reveal.c. */
 sefl_status csp_on_reveal(csp *c, rd *r) SEFL_MUST_CHECK;

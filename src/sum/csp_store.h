@@ -8,6 +8,7 @@
  *
  *     record      round   bytes
  *     OVER        0       AS ended the task
+ *     CLOCK       0       sealed tasks: both clocks, for the age of the round key (csp_clock.c)
  *     HEADER      N       the header that CSP signs; the row, written next, marks it as signed
  *     CHARGING    N       CSP is about to charge this round
  *     SET         N       sealed tasks: digest 32, root 32, clients, kept, refused u32, then the
@@ -44,7 +45,7 @@ typedef struct csp_round {
     uint64_t round;
     csp_round_state state;
     unsigned skip;      /* why the round was skipped: AS's reason, 0 to 255, or a CSP_SKIP_ */
-    uint64_t signed_ms; /* CSP's wall clock when it signed the header */
+    uint64_t signed_ms; /* CSP's wall clock when it signed the header; then key time (csp.h) */
     round_header header;
 } csp_round;
 
@@ -81,6 +82,7 @@ typedef enum csp_record {
     CSP_KEY,
     CSP_OUTPUT,
     CSP_HISTORY,
+    CSP_CLOCK,
     CSP_RECORDS
 } csp_record;
 

@@ -191,6 +191,7 @@ static inline void z_put_hello(z_world *w, sefl_buf *in)
     MUST_OK(wr_u16(&b, LINK_VERSION));
     MUST_OK(ledger_head_write(&b, &w->as_book.mark[w->as_book.n]));
     MUST_OK(wr_raw(&b, w->t.id, 32));
+    MUST_OK(wr_u64(&b, 0));
     MUST_OK(sign_make(signature, w->as, SIGN_LINK, buf_span(&b)));
     MUST_OK(wr_raw(&b, signature, sizeof signature));
     tape_frame(in, LINK_HELLO, 0, buf_span(&b));

@@ -109,6 +109,10 @@ static sefl_status state(void *ctx, sefl_buf *out)
         s.facts.known = true;
         s.facts.enrolled = NAN;
     }
+    if (r->csp && csp_is_unsure(r->csp)) {
+        s.healthy = PAGE_NO;
+        s.why = CSP_UNSURE;
+    }
     if (r->csp)
         s.paused = page_yes(atomic_load(&r->hold) == CSP_PAUSED);
     sefl_status st = r->csp && away == 0 ? add_task(r, &s) : SEFL_OK;

@@ -301,29 +301,32 @@ static sefl_status make_csp(csp_role *r)
     monitor_task(&r->monitor, r->account, &r->task);
     SEFL_PASS(make_lanes(r));
     r->goes_on = (sefl_progress){ .report = goes_on, .self = r };
-    SEFL_PASS(csp_new(&r->csp, &(csp_config){ .task = &r->task,
-                                              .envelope = buf_span(&r->envelope),
-                                              .sec = o->sec,
-                                              .root = o->root,
-                                              .key = r->key,
-                                              .store = &r->store,
-                                              .coins = &r->coins,
-                                              .pool = r->pool,
-                                              .log = o->log,
-                                              .clock = &r->clock,
-                                              .wall = &r->wall,
-                                              .stop = &r->goes_on,
-                                              .enrol = c->ca ? enrol : NULL,
-                                              .enrol_ctx = r,
-                                              .hold = hold,
-                                              .members = c->ca ? members : NULL,
-                                              .vouch = c->ca ? vouch : NULL,
-                                              .member = c->ca ? member : NULL,
-                                              .shares = r->shares,
-                                              .paired = r->lanes ? paired : NULL,
-                                              .checks = r->lanes ? checks : NULL,
-                                              .lanes_ctx = r,
-                                              .round_over = csp_monitor_round }));
+    csp_config machine = { .task = &r->task,
+                           .envelope = buf_span(&r->envelope),
+                           .sec = o->sec,
+                           .root = o->root,
+                           .key = r->key,
+                           .store = &r->store,
+                           .coins = &r->coins,
+                           .pool = r->pool,
+                           .log = o->log,
+                           .clock = &r->clock,
+                           .wall = &r->wall,
+                           .boot = &r->boot,
+                           .stop = &r->goes_on,
+                           .enrol = c->ca ? enrol : NULL,
+                           .enrol_ctx = r,
+                           .hold = hold,
+                           .members = c->ca ? members : NULL,
+                           .vouch = c->ca ? vouch : NULL,
+                           .member = c->ca ? member : NULL,
+                           .shares = r->shares,
+                           .paired = r->lanes ? paired : NULL,
+                           .checks = r->lanes ? checks : NULL,
+                           .lanes_ctx = r,
+                           .round_over = csp_monitor_round };
+    memcpy(machine.boot_id, r->boot_id, sizeof machine.boot_id);
+    SEFL_PASS(csp_new(&r->csp, &machine));
     return csp_disk_bind_key(&r->disk, &r->task);
 }
 
@@ -385,6 +388,10 @@ sefl_status csp_role_new(csp_role **out, const csp_role_options *o)
     r->coins = o->coins ? *o->coins : coins_system();
     r->clock = clock_monotonic();
     r->wall = o->wall ? *o->wall : clock_wall();
+    r->boot = o->boot ? *o->boot : clock_boot();
+    if (!clock_boot_id(r->boot_id))
+        log_warn(o->log, "this machine's boot id cannot be read: after a restart in the middle of "
+                         "a round CSP needs AS's clock");
     monitor_init(&r->monitor, &r->wall);
     if (!c->store)
         SEFL_TRY(listen_at(r));
@@ -574,7 +581,7 @@ static void expire(csp_role *r)
 static void put_out_late(csp_role *r)
 {
     uint64_t until = r->csp ? csp_expires_ms(r->csp) : 0;
-    if (!r->serving || until == 0 || clock_ms(&r->wall) <= until + EXPIRE_MS)
+    if (!r->serving || until == 0 || csp_key_time_ms(r->csp) <= until + EXPIRE_MS)
         return;
     log_error(r->o.log, "the round key expired in the middle of a message: stream ended");
     end_stream(r);

@@ -80,6 +80,7 @@ typedef struct csp_role_options {
     sefl_log *log;           /* NULL: silent */
     const sefl_coins *coins; /* NULL: the system's; the program passes NULL */
     const sefl_clock *wall;  /* NULL: the system's */
+    const sefl_clock *boot;  /* as clock_boot; NULL: the system's */
     void *ctx;
     sefl_status (*bound)(
         void *ctx); /* called when the port is bound, before any file is opened; or NULL */

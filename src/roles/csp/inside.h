@@ -33,7 +33,8 @@ typedef struct csp_budget {
 struct csp_role {
     csp_role_options o;
     sefl_coins coins;
-    sefl_clock clock, wall;
+    sefl_clock clock, wall, boot;
+    uint8_t boot_id[CLOCK_BOOT_ID]; /* zeros: unknown */
     sign_key *key;
     tls_id *id;
     pool *pool;
@@ -127,6 +128,11 @@ void csp_task_close(csp_role *r);
 /* SEFL_EINVAL if CSP's key or its missing list of clients does not fit the task; ctx is the
  * csp_role. */
 sefl_status csp_task_fits(void *ctx, const task *t) SEFL_MUST_CHECK;
+
+/* What health page and web page say while csp_is_unsure. */
+#define CSP_UNSURE                                                                               \
+    "CSP restarted in a round and waits for AS's clock: check this clock; if it is right: sefl " \
+    "task resume"
 
 /* ---- status.c -------------------------------------------------------------------------------- */
 

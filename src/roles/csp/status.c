@@ -3,7 +3,8 @@
  * CSP's operator decides only about rounds to come. While the task is paused, CSP refuses the key
  * and the header of the next round; a round whose header it has signed goes on, because AS may
  * have charged it already. After `end` CSP never signs another header of this task. Facts in the
- * journal keep both, so a lost or refused order file does not resume a task. */
+ * journal keep both, so a lost or refused order file does not resume a task. An order to resume
+ * that comes while CSP runs also confirms its clock (csp_confirm_clock). */
 #include "roles/csp/inside.h"
 
 #include "roles/health.h"
@@ -57,7 +58,10 @@ void csp_status_look(csp_role *r)
     control_order o;
     if (!r->csp || !control_look(&r->control, r->task.id, &o, r->o.log))
         return;
+    const bool fresh = o.id != atomic_load(&r->commanded); /* not from before the start */
     if (obey(r, &o) == SEFL_OK) {
+        if (fresh && o.word == CONTROL_RESUME)
+            csp_confirm_clock(r->csp);
         log_info(r->o.log,
                  o.word != CONTROL_END && atomic_load(&r->hold) == CSP_ENDED
                      ? "the operator has ended this task: a later order changes nothing"
@@ -89,9 +93,11 @@ static sefl_status look(csp_role *r, health_news *out)
             n.phase = "done";
         n.paused = hold == CSP_PAUSED && !over;
         n.ending = hold == CSP_ENDED && !over;
-        n.why = hold == CSP_ENDED ? "ended by its operator"
-                : n.paused        ? "paused by its operator"
-                                  : NULL;
+        n.healthy = !csp_is_unsure(r->csp);
+        n.why = !n.healthy          ? CSP_UNSURE
+                : hold == CSP_ENDED ? "ended by its operator"
+                : n.paused          ? "paused by its operator"
+                                    : NULL;
         n.control = atomic_load(&r->commanded);
     }
     *out = n;

@@ -13,7 +13,8 @@
 /* The names of facts. KEY, OUTPUT and HISTORY are files. */
 static const char *const facts[CSP_RECORDS] = {
     [CSP_OVER] = "over",         [CSP_HEADER] = "header", [CSP_SET] = "set",
-    [CSP_CHARGING] = "charging", [CSP_REVEAL] = "reveal", [CSP_SKIP] = "skip"
+    [CSP_CHARGING] = "charging", [CSP_REVEAL] = "reveal", [CSP_SKIP] = "skip",
+    [CSP_CLOCK] = "clock"
 };
 static const char output[] = "output";
 

@@ -101,6 +101,7 @@ static void word(tape *t, rd *r, mem_ledger *as)
         CHECK_OK(wr_u16(&b, LINK_VERSION));
         CHECK_OK(ledger_head_write(&b, mark));
         CHECK_OK(wr_raw(&b, w->t.id, 32));
+        CHECK_OK(wr_u64(&b, 0));
         CHECK_OK(sign_make(signature, w->as, SIGN_LINK, buf_span(&b)));
         CHECK_OK(wr_raw(&b, signature, sizeof signature));
         tape_frame(&t->in, LINK_HELLO, 0, buf_span(&b));

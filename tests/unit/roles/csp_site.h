@@ -491,21 +491,31 @@ static inline void *run_role(void *arg)
     return NULL;
 }
 
-static _Atomic uint64_t wall_ahead_ns; /* CSP's clock, before the true one */
+static _Atomic uint64_t boot_ahead_ns; /* CSP's boot time, before the true one */
+
+static inline uint64_t boot_ns(void *self)
+{
+    sefl_clock true_one = clock_boot();
+    (void)self;
+    return clock_ns(&true_one) + boot_ahead_ns;
+}
+
+static _Atomic int64_t wall_ahead_ns; /* CSP's wall clock, before the true one */
 
 static inline uint64_t wall_ns(void *self)
 {
     sefl_clock true_one = clock_wall();
     (void)self;
-    return clock_ns(&true_one) + wall_ahead_ns;
+    return clock_ns(&true_one) + (uint64_t)wall_ahead_ns;
 }
 
 static inline void csp_up(site *s)
 {
-    static const sefl_clock wall = { wall_ns, NULL };
+    static const sefl_clock boot = { boot_ns, NULL }, wall = { wall_ns, NULL };
     CHECK_OK(csp_role_new(
         &s->role,
-        &(csp_role_options){ .settings = &s->cfg, .root = root, .log = s->log, .wall = &wall }));
+        &(csp_role_options){
+            .settings = &s->cfg, .root = root, .log = s->log, .wall = &wall, .boot = &boot }));
     assert_int_equal(pthread_create(&s->thread, NULL, run_role, s), 0);
 }
 
@@ -528,10 +538,13 @@ static inline tls *dial(site *s, const tls_id *id)
 
 static inline sefl_status greet_as(site *s, as_link **l, tls *t, const sign_key *key)
 {
+    static sefl_clock now;
+    now = clock_wall();
     sefl_status st = as_link_new(l, tls_channel(t),
                                  &(as_link_config){ .task = &s->t,
                                                     .envelope = buf_span(&s->envelope),
                                                     .key = key,
+                                                    .wall = &now,
                                                     .coins = &s->coins,
                                                     .ledger = account_port(s->a),
                                                     .shares = s->shares });

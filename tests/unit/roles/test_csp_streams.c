@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "csp_site.h"
 
+#include "roles/control.h"
 #include "support/bent.h"
 
 #include <arpa/inet.h>
@@ -77,7 +78,7 @@ static void talk_slowly(site *s)
     store_u64(frame + 8, LINK_HEADS_PIECE);
     CHECK_OK(channel_send(ch, frame, sizeof frame));
     CHECK_OK(channel_flush(ch));
-    wall_ahead_ns = UINT64_C(1000000) * (s->t.deadline_ms + s->t.extensions * s->t.extend_ms) +
+    boot_ahead_ns = UINT64_C(1000000) * (s->t.deadline_ms + s->t.extensions * s->t.extend_ms) +
                     UINT64_C(25) * 3600 * 1000000000;
     for (int i = 0; i < 500 && file_exists(kem); i++) {
         if (channel_send(ch, &byte, 1) == SEFL_OK)
@@ -104,7 +105,76 @@ static void a_slow_message_keeps_no_key(void **state)
     as_link_free(l);
     tls_close(t);
     csp_down(&s, true);
+    boot_ahead_ns = 0;
+    site_end(&s);
+}
+
+static bool says(const char *path, const char *text)
+{
+    sefl_buf b = { 0 };
+    bool is = file_read(&b, path, 1 << 16) == SEFL_OK && wr_u8(&b, 0) == SEFL_OK &&
+              strstr((char *)b.p, text);
+    buf_clear(&b);
+    return is;
+}
+
+static sefl_status greets_csp(site *s)
+{
+    as_link *l = NULL;
+    tls *t = dial(s, s->id);
+    sefl_status st = greet(s, &l, t);
+    as_link_free(l);
+    tls_close(t);
+    return st;
+}
+
+/* CSP's machine restarts in the middle of a round, with a clock that is three years wrong: CSP serves
+ * nobody, says why on its pages, and obeys only a new order to resume. */
+static void a_wrong_clock_after_a_reboot(void **state)
+{
+    (void)state;
+    site s;
+    journal *j;
+    bool has;
+    site_begin(&s, "clock", "none");
+    char *folder = in(&s, "csp"), *status = in(&s, "csp/status.json");
+    char *kem = in(&s, "csp/task-1/round-1.kem");
+    control_order o = { .id = 5, .word = CONTROL_RESUME };
+    memcpy(o.task, s.t.id, sizeof o.task);
+    csp_up(&s);
+    run_to_crash(&s, AS_SET);
+    CHECK_OK(control_write(folder, &o)); /* before the restart: it confirms nothing */
+    csp_down(&s, true);
+    CHECK_OK(journal_open(&j, folder, "csp", s.t.id));
+    CHECK_OK(journal_fact_has(j, 0, "clock", &has));
+    assert_true(has);
+    static const uint8_t other_boot[40];
+    CHECK_OK(journal_fact_put(j, 0, "clock", span_of(other_boot, sizeof other_boot)));
+    journal_close(j);
+    wall_ahead_ns = INT64_C(3) * 365 * 86400 * 1000000000;
+    csp_up(&s);
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(greets_csp(&s), SEFL_EIO);
+        assert_non_null(strstr(sefl_last_error(), "ahead of AS's"));
+    }
+    for (int i = 0; i < 500 && !says(status, "check this clock"); i++)
+        usleep(10000);
+    assert_true(says(status, "\"healthy\":false") && says(status, "sefl task resume"));
+    assert_true(file_exists(kem));
+    o.id = 6;
+    wall_ahead_ns = -wall_ahead_ns; /* its operator's word counts, even so */
+    CHECK_OK(control_write(folder, &o));
+    sefl_status st = SEFL_EIO;
+    for (int i = 0; i < 50 && st != SEFL_OK; i++, usleep(100000))
+        st = greets_csp(&s);
+    CHECK_OK(st);
+    assert_true(file_exists(kem));
+    CHECK_OK(as_run_until(&s.run, 2, AGG_SIGNING)); /* the round goes on */
+    check_counted(&s, 1);
+    assert_memory_equal(s.got, s.total, s.t.values * sizeof *s.got);
+    csp_down(&s, true);
     wall_ahead_ns = 0;
+    free(folder), free(status), free(kem);
     site_end(&s);
 }
 
@@ -448,6 +518,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_newest_connection_is_served),
         cmocka_unit_test(a_slow_message_keeps_no_key),
+        cmocka_unit_test(a_wrong_clock_after_a_reboot),
         cmocka_unit_test(only_a_signed_hello_changes_the_task),
         cmocka_unit_test(without_its_task_no_key_stays),
         cmocka_unit_test(lanes_belong_to_the_link),

@@ -43,7 +43,10 @@ typedef struct world {
     uint8_t root[CSP_KEY_BYTES];                         /* of CSP's keys */
     uint32_t revoked;                                    /* bit i: client i is no longer a member */
     uint32_t early;                                      /* bit i: its head is sent early */
-    uint64_t wall_ms;                                    /* CSP's clock */
+    uint64_t wall_ms, boot_ms;                           /* CSP's clocks */
+    uint64_t as_ms;                                      /* AS's clock */
+    sefl_clock as_clock;                                 /* the same */
+    uint8_t boot_id;                                     /* first byte of CSP's */
     pool *pool;                                          /* CSP's; NULL: one thread */
     bool (*member)(void *ctx, const uint8_t client[32]); /* instead of world_member */
     uint8_t tree_seed[COUNTED_SEED];
@@ -128,7 +131,7 @@ static inline void world_clients(world *w, const sefl_rng *rng)
     CHECK_OK(rng_fill(rng, w->root, sizeof w->root));
     CHECK_OK(rng_fill(rng, w->tree_seed, sizeof w->tree_seed));
     w->early = 1;
-    w->wall_ms = 1000000;
+    w->wall_ms = w->as_ms = 1000000, w->boot_ms = 5000, w->boot_id = 1;
 }
 
 static inline void world_vouch(world *w)
@@ -368,7 +371,7 @@ typedef struct connection {
     bool over;
     csp_store journal;
     as_store as;
-    sefl_clock wall;
+    sefl_clock wall, boot;
 } connection;
 
 static inline void *serve(void *arg)
@@ -414,10 +417,20 @@ static inline uint64_t world_wall(void *self)
     return ((const world *)self)->wall_ms * 1000000;
 }
 
+static inline uint64_t world_boot(void *self)
+{
+    return ((const world *)self)->boot_ms * 1000000;
+}
+
+static inline uint64_t world_as_ms(void *self)
+{
+    return ((const world *)self)->as_ms * 1000000;
+}
+
 /* Both servers' stores and coins, and CSP's machine. */
 static inline void connection_init(connection *c, world *w)
 {
-    *c = (connection){ .w = w, .wall = { world_wall, w } };
+    *c = (connection){ .w = w, .wall = { world_wall, w }, .boot = { world_boot, w } };
     c->journal = w->disk ? *w->disk : csp_memory_store(&w->c);
     c->as = mem_as_journal(&w->a);
     CHECK_OK(csp_new(&c->server, &(csp_config){ .task = &w->t,
@@ -425,6 +438,8 @@ static inline void connection_init(connection *c, world *w)
                                                 .sec = w->sec,
                                                 .root = w->sec ? NULL : w->root,
                                                 .wall = &c->wall,
+                                                .boot = &c->boot,
+                                                .boot_id = { w->boot_id },
                                                 .pool = w->pool,
                                                 .vouch = world_voucher,
                                                 .member = world_member,
@@ -462,6 +477,7 @@ static inline void disconnect(connection *c)
 
 static inline as_link_config world_as(world *w)
 {
+    w->as_clock = (sefl_clock){ world_as_ms, w };
     return (as_link_config){ .task = &w->t,
                              .envelope = buf_span(&w->envelope),
                              .key = w->as,
@@ -469,6 +485,7 @@ static inline as_link_config world_as(world *w)
                              .shares = w->shares[0],
                              .shares_wait = w->shares[0] == w->twins.as ? shares_twins_wait : NULL,
                              .shares_ctx = &w->twins,
+                             .wall = &w->as_clock,
                              .ledger = mem_port(&w->a.ledger) };
 }
 

@@ -36,6 +36,7 @@ static inline void put_hello(sefl_buf *b, const world *w, const mem_ledger *l, u
     CHECK_OK(wr_u16(b, (uint16_t)(version + 1)));
     put_mark(b, l);
     CHECK_OK(wr_raw(b, w->t.id, 32));
+    CHECK_OK(wr_u64(b, w->as_ms));
     CHECK_OK(sign_make(signature, w->as, SIGN_LINK, span_of(b->p + from, b->n - from)));
     CHECK_OK(wr_raw(b, signature, sizeof signature));
 }

@@ -519,7 +519,7 @@ static void a_failing_disk_opens_nothing(void **state)
                 assert_int_not_equal(st, SEFL_OK);
                 /* the reply had come; CSP's last write wipes the key, after the mark */
                 const unsigned mask = task_mode(&w->t)->shares ? 2 : 1; /* after the shares */
-                bool replied = n == (side == 0 ? mask + 1 : 9);
+                bool replied = n == (side == 0 ? mask + 1 : 10);
                 assert_int_equal(csp_seen_at(&w->c, 1).reveals, replied);
                 connect_(&c, w, NULL, false);
                 CHECK_OK(world_round(w, &c, 1, &kept, got));

@@ -592,25 +592,27 @@ static void keys_expire(void **state)
         round_header h = begin_round(&c, w, 1);
         assert_int_equal(csp_seen_at(&w->c, 1).r.signed_ms, w->wall_ms);
         CHECK_OK(ledger_pay(&w->a.ledger, 1)); /* AS had charged it */
-        w->wall_ms += life;
+        w->boot_ms += life;
         put_head(&b, w, 0, &h);
         assert_int_equal(say_early(&c, 1, &b, reason, 1), LINK_EARLY); /* the last moment */
         if (how == 0) {
-            w->wall_ms++;
+            w->boot_ms++;
             put_head(&b, w, 1, &h);
             assert_int_equal(say_early(&c, 1, &b, reason, 1), LINK_NO_SKIPPED);
         }
         disconnect(&c);
         if (how > 0) {
-            w->wall_ms++;
-            sefl_clock wall = { world_wall, w };
+            w->boot_ms++;
+            sefl_clock wall = { world_wall, w }, boot = { world_boot, w };
             csp *server;
             if (how == 1)
-                w->wall_ms--;
+                w->boot_ms--;
             CHECK_OK(csp_new(&server, &(csp_config){ .task = &w->t,
                                                      .envelope = buf_span(&w->envelope),
                                                      .root = w->root,
                                                      .wall = &wall,
+                                                     .boot = &boot,
+                                                     .boot_id = { w->boot_id },
                                                      .vouch = world_voucher,
                                                      .member = world_member,
                                                      .key = w->csp,
@@ -619,7 +621,7 @@ static void keys_expire(void **state)
             if (how == 1) {
                 CHECK_OK(csp_expire(server));
                 assert_true(csp_seen_at(&w->c, 1).has_key);
-                w->wall_ms++;
+                w->boot_ms++;
                 CHECK_OK(csp_expire(server));
             }
             csp_free(server);
