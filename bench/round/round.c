@@ -555,6 +555,7 @@ static sefl_status collect_all(as_side *a)
     sefl_status st = SEFL_OK;
     const ahe_params *p = &a->t.ahe;
     const size_t each = head_bytes(a->t.seal);
+    const uint8_t *units = a->body + task_body_bytes(&a->t) - ahe_body_bytes(p);
     ahe_sum_free(p, a->sum), a->sum = NULL;
     uploaders_begin(a->all, a->header.round);
     SEFL_TRY(ahe_sum_new(&a->sum, p, a->t.pub));
@@ -562,7 +563,7 @@ static sefl_status collect_all(as_side *a)
         memcpy(a->set[i].client, uploaders_client(a->all, i), sizeof a->set[i].client);
         SEFL_TRY(uploaders_update(a->all, a->body, a->set[i].body, i, &a->header, a->enc, a->pool));
         SEFL_TRY(ahe_sum_begin(p, a->sum));
-        SEFL_TRY(ahe_sum_add_units(p, a->sum, 0, a->body + each, p->units, a->pool));
+        SEFL_TRY(ahe_sum_add_units(p, a->sum, 0, units, p->units, a->pool));
         memcpy(a->heads + i * each, a->body, each);
     }
     a->up = (as_uploads_memory){ .clients = a->clients,
