@@ -34,7 +34,7 @@
 
 /* A new site's policy.yml accepts a task with at least ORG_POLICY_CLIENTS clients in a sum
  * (operator/site.c). */
-enum { ORG_SERVER_DAYS = 90, ORG_POLICY_CLIENTS = 5 };
+enum { ORG_SERVER_DAYS = 90, ORG_POLICY_CLIENTS = 3 };
 
 typedef struct org_config {
     const char *folder;     /* must be empty or must not exist */
@@ -72,11 +72,14 @@ typedef struct org_task_config {
     const settings *task; /* the caller's settings, over task_schema */
 } org_task_config;
 
+enum { ORG_DEADLINE_TEXT = 1024 };
 typedef struct org_task_report {
     uint8_t id[TASK_ID];
     char name[TASK_FILE_NAME]; /* of its folder */
     uint32_t enrolled, threshold;
+    uint32_t absent; /* sites with a token that have not enrolled yet */
     uint64_t rounds;
+    char deadline[ORG_DEADLINE_TEXT]; /* task_explain_deadline */
     bool claim;
     double epsilon, z;
     double noise_over_signal, least_cohort; /* with a claim (privacy/plan.h) */
@@ -85,7 +88,8 @@ typedef struct org_task_report {
 
 /* AS: drafts a task and signs it. Unless the settings say otherwise: a small model, 10
  * rounds, all sites that have a token or are members, epsilon 3 at delta 1e-6 with the noise that
- * it needs; epsilon 0 claims nothing. SEFL_ESTATE if CSP is not trusted
+ * it needs; epsilon 0 claims nothing; a round closes when all sites have sent an update, after ten
+ * minutes at the latest, and needs half of the sites. SEFL_ESTATE if CSP is not trusted
  * yet, SEFL_EEXIST if there is a task of that name. */
 sefl_status org_task(const org_task_config *c, org_task_report *out) SEFL_MUST_CHECK;
 

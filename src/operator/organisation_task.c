@@ -39,16 +39,17 @@ typedef struct drafting {
 
 #define SET(d, ...) settings_setf(&(d)->s, "operator", __VA_ARGS__)
 
-/* Returns the number of sites that are members or have an open token. */
+/* Returns the number of sites that are members or have an open token; notes the latter. */
 static sefl_status count_sites(drafting *d, uint32_t *out)
 {
     trust *t = NULL;
     sefl_clock wall = clock_wall();
     const int64_t now = (int64_t)(clock_ms(&wall) / 1000);
     SEFL_PASS(ca_read(&t, dir_in(&d->home, "ca")));
-    *out = (uint32_t)trust_count(t, TRUST_CLIENT);
     for (const trust_token *k = t->token; k < t->token + t->tokens; k++)
-        *out += k->state == TRUST_OPEN && k->expires > now && !trust_find_name(t, k->name);
+        d->report.absent +=
+            k->state == TRUST_OPEN && k->expires > now && !trust_find_name(t, k->name);
+    *out = (uint32_t)trust_count(t, TRUST_CLIENT) + d->report.absent;
     trust_free(t);
     return SEFL_OK;
 }
@@ -81,6 +82,17 @@ static sefl_status set_claim(drafting *d)
     return d->report.claim ? SEFL_OK : SET(d, "privacy.delta=0");
 }
 
+/* Half of the sites, and at least 5 of them; with fewer than 7 sites, two may be missing, as far as
+ * a new site's policy.yml allows that. */
+static sefl_status set_threshold(drafting *d)
+{
+    const uint64_t n = settings_u64(&d->s, "rounds.enrolled");
+    uint64_t least = n >= 7 ? 5 : n - 2;
+    if (least < ORG_POLICY_CLIENTS)
+        least = n < ORG_POLICY_CLIENTS ? n : ORG_POLICY_CLIENTS;
+    return SET(d, "rounds.threshold=%" PRIu64, n / 2 > least ? n / 2 : least);
+}
+
 static sefl_status start_settings(drafting *d)
 {
     uint32_t sites;
@@ -88,10 +100,10 @@ static sefl_status start_settings(drafting *d)
     for (const char *const *p = task_small; *p; p++)
         SEFL_PASS(SET(d, "%s", *p));
     SEFL_PASS(count_sites(d, &sites));
-    /* a round ends when every site has sent its update; the sites of a first task still enrol */
+    /* a round ends when every site has sent its update; a missing one costs ten minutes */
     SEFL_PASS(SET(d, "rounds.count=10"));
-    SEFL_PASS(SET(d, "rounds.deadline_ms=86400000"));
-    SEFL_PASS(SET(d, "rounds.extend_ms=86400000"));
+    SEFL_PASS(SET(d, "rounds.deadline_ms=600000"));
+    SEFL_PASS(SET(d, "rounds.extend_ms=600000"));
     if (is_free(d, "rounds.enrolled")) {
         SEFL_NEED(
             sites >= 2, SEFL_EINVAL,
@@ -104,10 +116,9 @@ static sefl_status start_settings(drafting *d)
     SEFL_NEED(!task_settings_external(&d->s), SEFL_EINVAL,
               "model.body is external: make such a task with 'sefl task new'");
     SEFL_PASS(set_population(d));
-    const uint64_t n = settings_u64(&d->s, "rounds.enrolled"),
-                   few = n < ORG_POLICY_CLIENTS ? 2 : ORG_POLICY_CLIENTS;
-    if (is_free(d, "rounds.threshold")) /* a new site's policy.yml accepts 5 or more */
-        SEFL_PASS(SET(d, "rounds.threshold=%" PRIu64, n / 2 > few ? n / 2 : few));
+    const uint64_t n = settings_u64(&d->s, "rounds.enrolled");
+    if (is_free(d, "rounds.threshold"))
+        SEFL_PASS(set_threshold(d));
     if (is_free(d, "rounds.enough") && strcmp(settings_text(&d->s, "privacy.sampling"), "all") == 0)
         SEFL_PASS(SET(d, "rounds.enough=%" PRIu64, n));
     return set_claim(d);
@@ -152,9 +163,14 @@ done:
     return st;
 }
 
-static void note(drafting *d, const task *t)
+static sefl_status note(drafting *d, const task *t)
 {
     org_task_report *r = &d->report;
+    sefl_buf text = { .max = sizeof r->deadline - 1 };
+    sefl_status st = task_explain_deadline(&text, t);
+    if (st == SEFL_OK)
+        snprintf(r->deadline, sizeof r->deadline, "%.*s", (int)text.n, (const char *)text.p);
+    buf_clear(&text);
     memcpy(r->id, t->id, sizeof r->id);
     task_file_name(r->name, t);
     r->enrolled = t->enrolled;
@@ -163,6 +179,7 @@ static void note(drafting *d, const task *t)
     r->claim = t->claim;
     r->z = strtod(t->z, NULL);
     task_turns_warning(r->turns_warning, t);
+    return st;
 }
 
 /* Finds the noise with which all rounds keep the target, although the population has spent
@@ -226,7 +243,7 @@ static sefl_status make_task(drafting *d)
     SEFL_TRY(task_file_sign(&half, &env, &t, SIGNER_AS, key));
     SEFL_TRY(file_write_new(dir_in(&d->at, "task.json"), buf_span(&document), 0644));
     SEFL_TRY(file_write_new(dir_in(&d->at, "task.half"), buf_span(&half), 0644));
-    note(d, &t);
+    SEFL_TRY(note(d, &t));
 done:
     sign_key_free(key);
     task_clear(&t);

@@ -104,6 +104,23 @@ static void write_task(json *j, const page_state *s)
     json_close(j, '}');
 }
 
+static void write_sites(json *j, const char *key, const page_sites *s)
+{
+    begin(j, key);
+    json_key(j, "all"), json_u64(j, s->all);
+    json_key(j, "sites"), json_open(j, '[');
+    for (const page_site *p = s->at; p < s->at + s->named; p++) {
+        json_open(j, '{');
+        text(j, "name", p->name);
+        json_key(j, "asked"), json_bool(j, p->asked);
+        json_key(j, "revoked"), json_bool(j, p->revoked);
+        json_key(j, "missed"), json_u64(j, p->missed);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+    json_close(j, '}');
+}
+
 static void write_round(json *j, const page_state *s)
 {
     if (s->round > 0) {
@@ -117,6 +134,10 @@ static void write_round(json *j, const page_state *s)
         number(j, "late", s->late);
         number(j, "opened_at", s->opened_at);
         number(j, "deadline_at", s->deadline_at);
+        if (s->collects)
+            write_sites(j, "waits_for", &s->waits);
+        if (s->sites)
+            write_sites(j, "left_out", &s->left);
         json_close(j, '}');
     }
     if (!isnan(s->rounds_left)) {

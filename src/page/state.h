@@ -5,7 +5,7 @@
  *     SEFL_TRY(page_state_write(&out, &s));           // {"role":"aggregator","round":{...},...}
  *
  * The writer omits what is unknown. docs/OPERATING.md lists the members. All numbers are about the
- * run or a round as a whole: the object never contains a number of a single client.
+ * run or a round as a whole; the only names are those of sites that a round waits for, or not.
  * Threads: any; these are plain values.   Secrets: none. */
 #ifndef PAGE_STATE_H
 #define PAGE_STATE_H
@@ -23,6 +23,19 @@ static inline page_known page_yes(bool yes)
     return yes ? PAGE_YES : PAGE_NO;
 }
 
+/* Sites that the open round waits for, or does not wait for any more. */
+enum { PAGE_SITES = 8, PAGE_SITE_NAME = 65 };
+typedef struct page_site {
+    char name[PAGE_SITE_NAME];
+    bool asked;      /* it has asked for news of this round */
+    bool revoked;    /* its certificate is */
+    uint32_t missed; /* latest rounds without an update of it */
+} page_site;
+typedef struct page_sites {
+    page_site at[PAGE_SITES];
+    uint32_t named, all; /* in `at`; in all */
+} page_sites;
+
 typedef struct page_state {
     const char *role, *phase; /* phase may be NULL */
     const char *crypto;       /* a simulation's: clear or full; NULL: none */
@@ -35,6 +48,8 @@ typedef struct page_state {
 
     uint64_t round; /* the current one; 0: none */
     double arrived, most, asked, refused, late, opened_at, deadline_at;
+    bool collects, sites; /* `waits` is known; `left` is */
+    page_sites waits, left;
 
     double rounds_left, seconds_left; /* until the projected end */
 

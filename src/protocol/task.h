@@ -223,5 +223,8 @@ double task_divisor(const task *t, uint32_t clients);
 
 /* Explains a task to a data-protection officer: who can learn what, and with which guarantee. */
 sefl_status task_explain(struct sefl_buf *out, const task *t) SEFL_MUST_CHECK;
+/* Appends, in the same words, how long a round lasts and what a missing site costs; every line
+ * begins with two spaces. */
+sefl_status task_explain_deadline(struct sefl_buf *out, const task *t) SEFL_MUST_CHECK;
 
 #endif

@@ -8,6 +8,7 @@
 #include "protocol/task_budget.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef struct story {
@@ -128,6 +129,7 @@ static sefl_status what_happens(sefl_buf *out, const task *t)
                          "approved have signed their keys.\n",
                          t->threshold));
     SEFL_PASS(wr_fmt(out, "  %s\n", task_mode(t)->happens));
+    SEFL_PASS(task_explain_deadline(out, t));
     SEFL_PASS(wr_fmt(
         out, "%s",
         t->external ? "  The initial model is a public file, listed below with its hash.\n"
@@ -149,6 +151,57 @@ static sefl_status what_happens(sefl_buf *out, const task *t)
     }
     SEFL_PASS(hex_line(out, "AS signs with", t->servers.as));
     return hex_line(out, "CSP signs with", t->servers.csp);
+}
+
+typedef struct lasting {
+    char text[32];
+} lasting;
+
+static lasting lasts(uint64_t ms)
+{
+    lasting l;
+    const double s = (double)ms / 1000;
+    if (s < 120)
+        snprintf(l.text, sizeof l.text, "%.4g s", s);
+    else if (s < 7200)
+        snprintf(l.text, sizeof l.text, "%.4g min", s / 60);
+    else
+        snprintf(l.text, sizeof l.text, "%.4g h", s / 3600);
+    return l;
+}
+
+sefl_status task_explain_deadline(sefl_buf *out, const task *t)
+{
+    const lasting deadline = lasts(t->deadline_ms);
+    if (t->enough == 0)
+        SEFL_PASS(wr_fmt(out, "  Every round closes at its deadline, after %s.\n", deadline.text));
+    else if (t->enough < t->enrolled)
+        SEFL_PASS(wr_fmt(out,
+                         "  A round closes as soon as it has %u updates, or at its deadline, after "
+                         "%s.\n",
+                         t->enough, deadline.text));
+    else
+        SEFL_PASS(wr_fmt(
+            out,
+            "  A round closes as soon as all sites have sent their updates, or at its deadline, "
+            "after %s.\n"
+            "  So a site that is missing costs %s in each of two rounds. After that no round waits "
+            "for it until it\n"
+            "  asks for news again. A round never waits for a site that AS's operator has "
+            "revoked.\n",
+            deadline.text, deadline.text));
+    if (t->extensions > 0)
+        SEFL_PASS(wr_fmt(
+            out,
+            "  A round with fewer than %u updates at its deadline goes on for up to %s more%s, "
+            "and\n  closes%s; without them it is skipped.\n",
+            t->threshold, lasts(t->extensions * t->extend_ms).text,
+            t->extensions > 1 ? " in all" : "",
+            t->amplified ? " then" : " as soon as it has them"));
+    else
+        SEFL_PASS(wr_fmt(out, "  A round with fewer than %u updates at its deadline is skipped.\n",
+                         t->threshold));
+    return wr_fmt(out, "  Ten skipped rounds in a row end the task.\n");
 }
 
 static sefl_status cheating_as(sefl_buf *out, const task *t)

@@ -16,9 +16,10 @@
 
 enum { ORDER_MAX = 1024, LOCK_TRIES = 20, LOCK_MS = 10 };
 
-static const char *const words[] = {
-    [CONTROL_PAUSE] = "pause", [CONTROL_RESUME] = "resume", [CONTROL_END] = "end"
-};
+static const char *const words[] = { [CONTROL_PAUSE] = "pause",
+                                     [CONTROL_RESUME] = "resume",
+                                     [CONTROL_END] = "end",
+                                     [CONTROL_CLOSE] = "close" };
 enum { WORDS = sizeof words / sizeof *words };
 
 /* ---- the order ------------------------------------------------------------------------------- */
@@ -37,7 +38,7 @@ static sefl_status read_word(jread *j, control_word *out)
         i++;
     buf_clear(&b);
     SEFL_PASS(st);
-    SEFL_NEED(i < WORDS, SEFL_EPROTO, "an order is pause, resume or end");
+    SEFL_NEED(i < WORDS, SEFL_EPROTO, "an order is pause, resume, end or close");
     *out = (control_word)i;
     return SEFL_OK;
 }
@@ -55,17 +56,18 @@ static sefl_status read_task(jread *j, uint8_t out[32])
 
 static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
 {
-    static const char *const members[] = { "id", "task", "order", "now" };
+    static const char *const members[] = { "id", "task", "order", "now", "round" };
     reading *r = ctx;
     unsigned i = 0;
-    while (i < 4 && !jread_is(key, members[i]))
+    while (i < 5 && !jread_is(key, members[i]))
         i++;
-    SEFL_NEED(i < 4 && !(r->got & 1u << i), SEFL_EPROTO, "an unknown or repeated member");
+    SEFL_NEED(i < 5 && !(r->got & 1u << i), SEFL_EPROTO, "an unknown or repeated member");
     r->got |= 1u << i;
     return i == 0   ? jread_u64(j, &r->o.id)
            : i == 1 ? read_task(j, r->o.task)
            : i == 2 ? read_word(j, &r->o.word)
-                    : jread_bool(j, &r->o.now);
+           : i == 3 ? jread_bool(j, &r->o.now)
+                    : jread_u64(j, &r->o.round);
 }
 
 sefl_status control_parse(control_order *out, sefl_span text)
@@ -73,7 +75,8 @@ sefl_status control_parse(control_order *out, sefl_span text)
     reading r = { 0 };
     *out = (control_order){ 0 };
     SEFL_PASS(jread_document(text, read_member, &r));
-    SEFL_NEED(r.got == 15 && r.o.id != 0, SEFL_EPROTO, "a member is missing");
+    SEFL_NEED(r.got == (r.o.word == CONTROL_CLOSE ? 31u : 15u) && r.o.id != 0, SEFL_EPROTO,
+              "a member is missing, or does not belong to this order");
     *out = r.o;
     return SEFL_OK;
 }
@@ -151,7 +154,8 @@ sefl_status control_write(const char *state, const control_order *o)
     SEFL_TRY(file_path(path, "%s/" CONTROL_FILE, state));
     json_open(&j, '{');
     json_fields(&j, lf_u64("id", o->id), lf_str("task", hex_write(hex, o->task, 32)),
-                lf_str("order", words[o->word]), lf_bool("now", o->now));
+                lf_str("order", words[o->word]), lf_bool("now", o->now),
+                lf_if(o->word == CONTROL_CLOSE, lf_u64("round", o->round)));
     json_close(&j, '}');
     SEFL_TRY(json_end(&j));
     SEFL_TRY(wr_u8(&b, '\n'));

@@ -1,4 +1,5 @@
-/* control: an operator's order about the task that a server runs: pause, resume or end it. The
+/* control: an operator's order about the task that a server runs: pause, resume or end it, or close
+ * its round. The
  * order is a file in the server's state folder, so it needs no port and no key, and the server
  * obeys it after a restart too.
  *
@@ -10,7 +11,8 @@
  *     control_close(&c);
  *
  *     state/control      the latest order, JSON: {"id":1790000000000,"task":HEX,"order":"pause",
- *                        "now":false}; it stays there
+ *                        "now":false}; it stays there. An order to close a round has its number,
+ *                        "round":7, so obeying it again later closes no other one
  *     state/status.json  the server's health page (roles/health.h), as of its latest change; its
  *                        member `control` is the id of the order that the server obeys
  *     state/running      locked (flock) while the server runs
@@ -32,13 +34,19 @@
 #define CONTROL_FILE   "control"
 #define CONTROL_STATUS "status.json"
 
-typedef enum control_word { CONTROL_PAUSE, CONTROL_RESUME, CONTROL_END } control_word;
+typedef enum control_word {
+    CONTROL_PAUSE,
+    CONTROL_RESUME,
+    CONTROL_END,
+    CONTROL_CLOSE
+} control_word;
 
 typedef struct control_order {
     uint64_t id; /* not 0; another one for each order */
     uint8_t task[32];
     control_word word;
-    bool now; /* pause, end: drop the round in progress if it is still collecting */
+    bool now;       /* pause, end: drop the round in progress if it is still collecting */
+    uint64_t round; /* close: which one; otherwise 0 */
 } control_order;
 
 /* Writes the order durably; the file gets the owner of the folder. SEFL_ESTATE: the order there

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/json_read.h"
+#include "sum/agg.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -36,11 +37,14 @@ static void write_task(json *j, const health_news *n)
                 lf_if(n->pausing, lf_bool("pausing", true)),
                 lf_if(n->ending, lf_bool("ending", true)),
                 lf_if(n->why != NULL, lf_str("why", n->why)),
+                lf_if(!agg_may_close(t), lf_bool("hides_count", true)),
                 lf_if(t->claim, lf_real("epsilon_target", t->epsilon)));
     if (v)
-        json_fields(j, lf_if(t->publish_count, lf_u64("arrived", v->arrived)),
-                    lf_u64("need", v->needed), lf_u64("most", t->clients_max),
-                    lf_u64("extensions", v->extensions), lf_u64("deadline_at", n->deadline_s));
+        json_fields(
+            j, lf_if(t->publish_count, lf_u64("arrived", v->arrived)), lf_u64("need", v->needed),
+            lf_u64("most", t->clients_max), lf_u64("closes_at", v->enough),
+            lf_if(t->publish_count, lf_u64("waits_for", v->waits)), lf_u64("left_out", v->left),
+            lf_u64("extensions", v->extensions), lf_u64("deadline_at", n->deadline_s));
 }
 
 static void write_last(json *j, const rounds_report *r, const rounds_report *measured)
@@ -105,11 +109,15 @@ static const struct member {
     { "paused", FLAG, AT(paused), 0 },
     { "pausing", FLAG, AT(pausing), 0 },
     { "ending", FLAG, AT(ending), 0 },
+    { "hides_count", FLAG, AT(hides_count), 0 },
     { "round", NUMBER, AT(round), 0 },
     { "rounds", NUMBER, AT(rounds), 0 },
     { "arrived", NUMBER, AT(arrived), 0 },
     { "need", NUMBER, AT(need), 0 },
     { "most", NUMBER, AT(most), 0 },
+    { "closes_at", NUMBER, AT(closes_at), 0 },
+    { "waits_for", NUMBER, AT(waits), 0 },
+    { "left_out", NUMBER, AT(left_out), 0 },
     { "extensions", NUMBER, AT(extensions), 0 },
     { "deadline_at", NUMBER, AT(deadline_at), 0 },
     { "last_round", NUMBER, AT(last_round), 0 },

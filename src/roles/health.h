@@ -64,8 +64,10 @@ sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n) 
 typedef struct health_facts {
     char role[16], phase[160], name[80], task[65], why[128], last_outcome[16];
     bool healthy, peer_is_there, paused, pausing, ending;
+    bool hides_count; /* the number of updates must stay unknown: no round closes because of it */
     bool has_arrived, has_queue;
-    uint64_t round, rounds, arrived, need, most, extensions, deadline_at, last_round, queued;
+    uint64_t round, rounds, arrived, need, most, closes_at, waits, left_out, extensions,
+        deadline_at, last_round, queued;
     uint64_t perplexity_round, control, database_away_since;
     double perplexity, epsilon_server, epsilon_others, epsilon_target;
 } health_facts;

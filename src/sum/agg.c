@@ -31,6 +31,7 @@ struct agg {
     agg_order_kind link_busy, local_busy;  /* AGG_WAIT: nothing */
     unsigned dial_failures, work_failures; /* in a row */
     uint64_t retry_ms;                     /* no order on the link before this */
+    uint32_t expected;                     /* clients in this round; UINT32_MAX: not known */
     const agg_event *event;                /* that agg_on handles */
     uint64_t now;                          /* its time */
 };
@@ -90,10 +91,33 @@ static void finish(agg *a, agg_why why)
     a->m.why = why;
 }
 
+bool agg_may_close(const task *t)
+{
+    return !t->amplified;
+}
+
+uint32_t agg_closes_at(const agg *a)
+{
+    const task *t = a->t;
+    if (a->m.phase == AGG_COLLECTING && a->m.extensions > 0 && agg_may_close(t))
+        return t->threshold;
+    if (t->enough == 0 || a->expected >= t->enough)
+        return t->enough;
+    return a->expected > t->threshold ? a->expected : t->threshold;
+}
+
+/* True if the open round need not wait for its deadline. */
+static bool has_enough(const agg *a)
+{
+    const uint32_t n = agg_closes_at(a);
+    return n > 0 && a->m.clients >= n;
+}
+
 /* After a round was released, blocked or skipped. */
 static void next_round(agg *a)
 {
     a->m.drop = false;
+    a->expected = UINT32_MAX;
     if (a->m.why != AGG_WHY_NONE) {
         finish(a, a->m.why);
     } else if (a->m.skipped_in_row >= SKIPPED_IN_ROW_MAX) {
@@ -131,7 +155,7 @@ static void tick(agg *a, uint64_t now)
     }
     if (a->m.deadline_ms > now + longest)
         a->m.deadline_ms = now + longest;
-    if (t->enough > 0 && a->m.clients >= t->enough) {
+    if (has_enough(a)) {
         a->m.phase = AGG_FREEZING;
     } else if (now < a->m.deadline_ms) {
         return;
@@ -305,6 +329,19 @@ static void resume(agg *a)
         a->m.drop = false; /* a header is being signed: the round may open after all */
 }
 
+static void close_(agg *a)
+{
+    if (a->m.phase == AGG_COLLECTING && a->event->round == a->m.round && !a->m.drop &&
+        a->m.clients >= a->t->threshold && agg_may_close(a->t))
+        a->m.phase = AGG_FREEZING;
+}
+
+static void expect(agg *a)
+{
+    if (a->event->round == a->m.round)
+        a->expected = a->event->clients;
+}
+
 #define IN(phase) (1u << AGG_##phase)
 
 /* The handler of each event, and the phases that accept it. */
@@ -317,6 +354,8 @@ static const struct {
     [AGG_STOP] = { stop, ~0u },
     [AGG_PAUSE] = { pause_, ~0u },
     [AGG_RESUME] = { resume, ~0u },
+    [AGG_CLOSE] = { close_, ~0u },
+    [AGG_EXPECT] = { expect, ~0u },
     [AGG_PUT_OFF] = { put_off, IN(SIGNING) },
     [AGG_LEFT] = { left, IN(SIGNING) },
     [AGG_SIGNED] = { signed_, IN(SIGNING) },
@@ -417,6 +456,7 @@ sefl_status agg_new(agg **out, const task *t)
     SEFL_PASS(sefl_make(out, &a));
     a->t = t;
     a->m.round = 1;
+    a->expected = UINT32_MAX;
     a->link_busy = a->local_busy = AGG_WAIT;
     *out = a;
     return SEFL_OK;
@@ -440,6 +480,8 @@ sefl_status agg_restore(agg *a, const agg_memory *m, uint64_t now_ms)
               SEFL_EINVAL,
               "the stored state does not belong to this task: it reveals a set of %u clients",
               m->clients);
+    if (m->round != a->m.round)
+        a->expected = UINT32_MAX;
     a->m = *m;
     a->linked = a->finished = a->put_off = false;
     a->link_busy = a->local_busy = AGG_WAIT;
@@ -484,7 +526,7 @@ bool agg_is_paused(const agg *a, bool *by_csp)
 static bool is_open(const agg *a, uint64_t now)
 {
     const task *t = a->t;
-    if (a->m.phase != AGG_COLLECTING || (t->enough > 0 && a->m.clients >= t->enough))
+    if (a->m.phase != AGG_COLLECTING || has_enough(a))
         return false;
     return now < a->m.deadline_ms ||
            (a->m.clients < t->threshold && a->m.extensions < t->extensions);

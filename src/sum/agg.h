@@ -13,6 +13,8 @@
  *     SIGNING      SIGNED: both servers signed the header      COLLECTING
  *                  LOST: CSP no longer has its round key       SKIPPING
  *     COLLECTING   deadline with >= threshold, or `enough`     FREEZING
+ *                  threshold reached after an extension (*)    FREEZING
+ *                  CLOSE, with >= threshold (*)                FREEZING
  *                  deadline below it, extensions left          COLLECTING, later deadline
  *                  deadline below it, none left                SKIPPING
  *                  LOST: CSP no longer has its round key       SKIPPING
@@ -24,6 +26,7 @@
  *                  BLOCKED: the release check blocks the sum   the same; the model stays
  *     SKIPPING     SKIPPED                                     SIGNING next round, or DONE
  *     DONE         rounds, budget, convergence, too many skipped or blocked rounds, or an operator
+ *     (*) unless the number of updates must stay unknown (agg_may_close)
  *
  * Noise shares (joint noise) belong to no round: the driver fills their pool in the background, and
  * REVEAL waits for missing ones.
@@ -47,13 +50,19 @@
  * BUDGET skips the round, from which nothing has been revealed, and ends the task; in SIGNING it
  * ends the task at once.
  *
+ * EXPECT tells how many clients the round can still count on: those that have uploaded, and those
+ * that may. A round closes with fewer updates than `enough` if it has one of each of them, but never
+ * below the threshold. Nobody but AS reads `enough`, and AS decides anyway which uploads it admits
+ * (docs/PROTOCOL.md).
+ *
  * The operators' events. PAUSE and STOP let the round in progress end as usual; with `now` they
  * drop it (SKIPPING), but only while it is still collecting: a round whose set is frozen completes.
  * After PAUSE, no round begins until RESUME: the machine waits in SIGNING, where no deadline runs.
  * STOP ends the task, and nothing undoes it. A round dropped this way does not count as one of ten
  * skipped rounds. PUT_OFF: CSP's operator has paused the task, so the machine asks again after a
- * delay of at most 8 s, or at once after RESUME. LEFT: CSP's operator has ended it. A repeated
- * event changes nothing.
+ * delay of at most 8 s, or at once after RESUME. LEFT: CSP's operator has ended it. CLOSE closes
+ * `round` now, with the updates that it has, if it is collecting and they reach the threshold. A
+ * repeated event changes nothing.
  *
  * agg_restore continues from a stored state. Whenever an event or agg_next changes the state, the
  * driver stores agg_remember before it executes the next order, so no attempt number is used twice.
@@ -95,13 +104,16 @@ typedef enum agg_event_kind {
     AGG_STOP,
     AGG_PAUSE,
     AGG_RESUME,
+    AGG_CLOSE,
+    AGG_EXPECT,
     AGG_EVENTS
 } agg_event_kind;
 
 typedef struct agg_event {
     agg_event_kind kind;
-    uint64_t round;   /* except LINK_* and operators' events; that of another round is ignored */
-    uint32_t clients; /* UPDATE: number of durable updates; FROZEN: clients in the set, never 0 */
+    uint64_t round;      /* except LINK_*, STOP, PAUSE, RESUME; that of another round is ignored */
+    uint32_t clients;    /* UPDATE: number of durable updates; FROZEN: clients in the set, never 0;
+                       * EXPECT: clients that the round can count on */
     bool has_perplexity; /* RELEASED: perplexity on the public validation text is known */
     double perplexity;
     bool now; /* PAUSE, STOP: drop a round that is still collecting */
@@ -171,6 +183,11 @@ agg_phase agg_get_phase(const agg *a);
 const char *agg_phase_name(agg_phase phase);
 uint64_t agg_round(const agg *a);
 uint64_t agg_deadline_ms(const agg *a); /* 0 unless COLLECTING */
+/* The number of updates with which the open round closes before its deadline; 0: none does. */
+uint32_t agg_closes_at(const agg *a);
+/* False if no round may close because of the number of its updates: the amplified epsilon of open
+ * sampling holds only while nobody but AS learns that number. */
+bool agg_may_close(const task *t);
 /* True if no round is in progress and an operator has to resume the task before one begins.
  * *by_csp (may be NULL): it is CSP's operator. */
 bool agg_is_paused(const agg *a, bool *by_csp);

@@ -43,6 +43,10 @@ sefl_status as_rounds_remember(as_rounds *r)
     agg_memory m = agg_remember(r->a);
     if (r->row.round != m.round)
         r->row = (as_row){ .round = m.round };
+    if (r->stored.phase == AGG_COLLECTING && m.phase != AGG_COLLECTING) {
+        r->row.closed_ms = as_rounds_wall_ms(r);
+        r->c.uploads->close(r->c.ctx);
+    }
     r->row.state = m.phase;
     r->row.attempt = m.attempt;
     r->row.deadline_ms = m.deadline_ms;
@@ -326,13 +330,15 @@ uint64_t as_rounds_commanded(as_rounds *r)
 /* Obeys the operator. The machine's memory is durable before `commanded` says so. */
 static sefl_status obey(as_rounds *r, const as_command *c)
 {
-    SEFL_PASS(as_rounds_tell(r, &(agg_event){ .kind = c->event, .now = c->now }));
+    const agg_event e = { .kind = c->event, .round = c->round, .now = c->now };
+    SEFL_PASS(as_rounds_tell(r, &e));
     pthread_mutex_lock(&r->lock);
     r->commanded = c->id;
     agg_memory m = agg_remember(r->a);
     pthread_mutex_unlock(&r->lock);
     log_info(r->c.log,
              c->event == AGG_STOP    ? "ended by the operator"
+             : c->event == AGG_CLOSE ? "the operator closes the round with the updates it has"
              : m.why != AGG_WHY_NONE ? "the task ends: the operator's order changes nothing"
              : c->event == AGG_PAUSE ? "paused by the operator: no other round begins"
                                      : "resumed by the operator",
@@ -367,10 +373,6 @@ static sefl_status next_order(as_rounds *r, agg_order *o)
     *o = agg_next(r->a, as_rounds_wall_ms(r));
     agg_memory m = agg_remember(r->a);
     if (memory_differs(&m, &r->stored)) {
-        if (before.phase == AGG_COLLECTING && m.phase != AGG_COLLECTING) {
-            r->row.closed_ms = as_rounds_wall_ms(r);
-            r->c.uploads->close(r->c.ctx);
-        }
         SEFL_TRY(as_rounds_remember(r));
         changed = m.phase != before.phase;
         if (m.extensions > before.extensions && m.round == before.round)

@@ -155,7 +155,8 @@ void as_rounds_wake(as_rounds *r);
  * both. */
 typedef struct as_command {
     uint64_t id;          /* not 0 */
-    agg_event_kind event; /* AGG_PAUSE, AGG_RESUME or AGG_STOP */
+    agg_event_kind event; /* AGG_PAUSE, AGG_RESUME, AGG_STOP or AGG_CLOSE */
+    uint64_t round;       /* AGG_CLOSE: which one */
     bool now;
 } as_command;
 void as_rounds_command(as_rounds *r, const as_command *c);

@@ -265,8 +265,13 @@ static sefl_status do_task(void *options_)
         org_task(&(org_task_config){ .folder = w->folder, .text = w->text, .task = &w->task }, &r));
     snprintf(made, sizeof made, "%s/tasks/%s", w->folder, r.name);
     printf("%s/task.half: task %s\n", made, hex_write(hex, r.id, sizeof r.id));
-    printf("rounds    %" PRIu64 ", with %" PRIu32 " to %" PRIu32 " sites\n", r.rounds, r.threshold,
-           r.enrolled);
+    printf("rounds    %" PRIu64 ", with %" PRIu32 " to %" PRIu32 " sites\n%s", r.rounds,
+           r.threshold, r.enrolled, r.deadline);
+    if (r.absent > 0)
+        printf("  %" PRIu32 " of the sites %s not enrolled yet: let the task begin when they have, "
+               "or give it a longer\n  deadline with --set rounds.deadline_ms=MS (a day has "
+               "86400000).\n",
+               r.absent, r.absent == 1 ? "has" : "have");
     if (r.claim)
         printf("privacy   epsilon %g in all tasks of the population together, noise z %g\n",
                r.epsilon, r.z);

@@ -191,6 +191,10 @@ static void add_round(char out[LINE], const health_facts *f)
         add(out, "  %" PRIu64 " arrived, %" PRIu64 " needed", f->arrived, f->need);
     else if (f->need > 0)
         add(out, "  %" PRIu64 " needed", f->need);
+    if (f->waits > 0)
+        add(out, ", waits for %" PRIu64 " site%s", f->waits, f->waits == 1 ? "" : "s");
+    if (f->left_out > 0)
+        add(out, ", %" PRIu64 " left out", f->left_out);
 }
 
 /* Lines that are printed when they change have the deadline instead of the time left. */
@@ -311,6 +315,8 @@ static void put_json(json *j, const view *v)
                     lf_if(f->has_arrived, lf_u64("arrived", f->arrived)),
                     lf_if(f->need > 0, lf_u64("need", f->need)),
                     lf_if(f->need > 0, lf_u64("most", f->most)),
+                    lf_if(f->need > 0, lf_u64("waits_for", f->waits)),
+                    lf_if(f->need > 0, lf_u64("left_out", f->left_out)),
                     lf_if(f->deadline_at > 0, lf_u64("deadline_at", f->deadline_at)),
                     lf_if(f->last_round > 0, lf_u64("last_round", f->last_round)),
                     lf_if(*f->last_outcome, lf_str("last_outcome", f->last_outcome)),

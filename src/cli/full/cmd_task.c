@@ -474,7 +474,7 @@ static sefl_status task_queue_add(void *options)
     return st;
 }
 
-/* ---- pause, resume, end ---------------------------------------------------------------------- */
+/* ---- pause, resume, close, end ---------------------------------------------------------------------- */
 
 static sefl_status task_pause(void *options)
 {
@@ -485,6 +485,11 @@ static sefl_status task_pause(void *options)
 static sefl_status task_resume(void *options)
 {
     return task_control(((const wish *)options)->config, CONTROL_RESUME, false, false);
+}
+
+static sefl_status task_close(void *options)
+{
+    return task_control(((const wish *)options)->config, CONTROL_CLOSE, false, false);
 }
 
 static sefl_status task_end(void *options)
@@ -502,7 +507,7 @@ static const setting_def options[] = {
     OPTION_SET,
     { "config", SETTING_PATH, "", TO(config), .letter = 'c',
       .help = "For new, read settings from a YAML file, which --set and --set-file override; for "
-              "pause, resume and end, the server's aggregator.yml or csp.yml" },
+              "pause, resume, close and end, the server's aggregator.yml or csp.yml" },
     { "aggregator-key", SETTING_PATH, "", TO(as_key),
       .help = "Public signing key of the aggregation server" },
     { "csp-key", SETTING_PATH, "", TO(csp_key), .help = "Public signing key of CSP" },
@@ -548,6 +553,11 @@ static const cli_action actions[] = {
       "config", "now", 0, task_pause },
     { "resume", NULL, NULL, "Lets the next round of a paused task begin.", "config", "", 0,
       task_resume },
+    { "close", NULL, NULL,
+      "Closes the round that collects updates now, with the updates it has, instead of waiting for "
+      "missing sites until the deadline. The round needs as many updates as the task's threshold. "
+      "For AS's operator.",
+      "config", "", 0, task_close },
     { "end", NULL, NULL,
       "Ends the task after the round in progress, for good: clients get the final model, and the "
       "servers go on with the next task of the queue.",

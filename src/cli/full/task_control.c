@@ -58,12 +58,14 @@ static bool same_task(const health_facts *f, const uint8_t id[32])
     return strcmp(f->task, hex_write(hex, id, 32)) == 0;
 }
 
-static sefl_status fits_role(const party *p, bool now)
+static sefl_status fits_role(const party *p, control_word word, bool now)
 {
     SEFL_NEED(p->role != PARTY_CLIENT, SEFL_EINVAL,
               "%s is a client's: the operators of the servers pause and end a task; stop the "
               "client itself to leave it",
               p->config);
+    SEFL_NEED(word != CONTROL_CLOSE || p->role == PARTY_AGGREGATOR, SEFL_EINVAL,
+              "AS closes a round: run this with AS's aggregator.yml");
     SEFL_NEED(!now || p->role == PARTY_AGGREGATOR, SEFL_EINVAL,
               "--now is for AS: CSP lets a round that it has signed end; to leave at once, stop "
               "the server");
@@ -87,6 +89,28 @@ static sefl_status makes_sense(const party *p, const control_order *o)
     return SEFL_OK;
 }
 
+/* Finds the round to close, or says why it cannot be closed. */
+static sefl_status which_round(const party *p, control_order *o)
+{
+    health_facts f;
+    SEFL_NEED(control_is_running(p->state), SEFL_ESTATE,
+              "the server is not running: no round is open");
+    SEFL_PASS(read_status(&f, p));
+    SEFL_NEED(same_task(&f, o->task) && strcmp(f.phase, "collecting") == 0, SEFL_ESTATE,
+              "no round collects updates now: there is nothing to close");
+    SEFL_NEED(!f.hides_count, SEFL_ESTATE,
+              "this task claims a smaller epsilon because nobody but AS learns how many clients "
+              "take part (privacy.sampling: open): a round that closes at a chosen moment would "
+              "show something about that number. Round %" PRIu64 " goes on until its deadline",
+              f.round);
+    SEFL_NEED(!f.has_arrived || f.arrived >= f.need, SEFL_ESTATE,
+              "round %" PRIu64 " has %" PRIu64 " updates and needs %" PRIu64
+              ": it cannot close yet. 'sefl task pause --now' drops it",
+              f.round, f.arrived, f.need);
+    o->round = f.round;
+    return SEFL_OK;
+}
+
 /* was: what the server wrote before the order. */
 static void say_resumed(const health_facts *was, const health_facts *f)
 {
@@ -102,7 +126,11 @@ static void say_resumed(const health_facts *was, const health_facts *f)
 static void say(const control_order *o, const health_facts *was, const health_facts *f)
 {
     char why[128];
-    if (strcmp(f->phase, "done") == 0)
+    if (o->word == CONTROL_CLOSE && f->round == o->round && strcmp(f->phase, "collecting") == 0)
+        printf("round %" PRIu64 " has too few updates to close: it goes on\n", o->round);
+    else if (o->word == CONTROL_CLOSE)
+        printf("round %" PRIu64 " closes with the updates it has\n", o->round);
+    else if (strcmp(f->phase, "done") == 0)
         printf("the task is over: %s\n", cli_plain(why, sizeof why, f->why));
     else if (o->word == CONTROL_RESUME)
         say_resumed(was, f);
@@ -160,9 +188,11 @@ sefl_status task_control(const char *config, control_word word, bool now, bool y
     control_order before, o = { .word = word, .now = now };
     const sefl_clock wall = clock_wall();
     SEFL_PASS(party_read(&p, config));
-    SEFL_PASS(fits_role(&p, now));
+    SEFL_PASS(fits_role(&p, word, now));
     SEFL_PASS(which_task(&p, o.task));
     SEFL_PASS(makes_sense(&p, &o));
+    if (word == CONTROL_CLOSE)
+        SEFL_PASS(which_round(&p, &o));
     if (word == CONTROL_END && !yes)
         SEFL_PASS(ask_yes(p.role == PARTY_CSP
                               ? "CSP will never sign another round of this task. End it?"

@@ -1,4 +1,4 @@
-/* task_control: `sefl task pause|resume|end`: gives a server its operator's order about the running
+/* task_control: `sefl task pause|resume|close|end`: gives a server its operator's order about the running
  * task (roles/control.h) and waits until the server obeys it.
  * Threads: one.   Secrets: none. */
 #ifndef CLI_FULL_TASK_CONTROL_H

@@ -185,7 +185,7 @@ function bar(share, kind, name, text) {
 
 function drawTiles(found) {
     const tiles = [
-        ['State', words.stateTile(state, found)],
+        ['State', words.stateTile(state, found, now())],
         ['Time left', words.timeTile(state, now())],
         ['Privacy spent', words.privacyTile(state)],
         ['Missing', words.missingTile(state, missing, turnout.get(state.last?.round), facts.expected)],

@@ -13,8 +13,30 @@ const roundOf = (st) => {
     return known(st.task?.rounds) ? `Round ${n} of ${count(st.task.rounds)}` : `Round ${n}`;
 };
 
+const names = ({ sites = [], all = 0 } = {}) => {
+    const out = sites.map((s) => s.name);
+    if (all > out.length)
+        out.push(
+            out.length ? `${count(all - out.length)} more` : `${plural(all, 'site')} not seen yet`,
+        );
+    return listed(out);
+};
+
+// Whom the open round waits for, or null. A site is missing if it has missed the last round too, or has not asked for
+// this one; and after a minute every site is.
+export function waiting(st, now) {
+    const { waits_for: w, opened_at: from, deadline_at: until } = st.round || {};
+    if (st.phase !== 'collecting' || !w?.all) return null;
+    const open = known(from) ? now - from : 0;
+    const missing =
+        open > 60 || w.sites.some((s) => s.missed > 0) || (open > 5 && !w.sites.every((s) => s.asked));
+    const by = known(until) ? ` until ${clock(until, now)}` : '';
+    return { who: names(w), all: w.all, missing, long: open > 5, by };
+}
+
 function collecting(st, now) {
     const { arrived, need, deadline_at: until } = st.round || {};
+    const waits = waiting(st, now);
     let text = `${roundOf(st)} collects updates`;
     if (known(arrived) && known(need))
         text +=
@@ -23,7 +45,7 @@ function collecting(st, now) {
                 : `: ${count(arrived)} have arrived, at least ${count(need)} are needed`;
     else if (known(arrived)) text += `: ${count(arrived)} have arrived`;
     if (known(until)) text += until > now ? `, ${left(until - now)} left` : ', the deadline has passed';
-    return `${text}.`;
+    return waits?.long || waits?.missing ? `${text}. It waits for ${waits.who}.` : `${text}.`;
 }
 
 const phases = {
@@ -126,16 +148,52 @@ export function problems(st, now) {
             `The privacy budget ends ${plural(planned(st) - enough, 'round')} before the task does.`,
             `After ${plural(enough, 'more round')} the servers end the task.`,
         ]);
+    if (!over) out.push(...absences(st, now));
     return out.sort((a, b) => (a[0] === b[0] ? 0 : a[0] === 'bad' ? -1 : 1));
 }
 
-export function stateTile(st, found) {
+const whyLeft = (s) =>
+    s.revoked ? `${s.name} is revoked` : `${s.name} has missed ${plural(s.missed, 'round')}`;
+
+// What missing sites cost, and what to do about them.
+function absences(st, now) {
+    const out = [],
+        { left_out: gone, arrived, need, deadline_at: until } = st.round || {},
+        waits = waiting(st, now);
+    if (waits && known(arrived) && known(need) && arrived + waits.all < need)
+        out.push([
+            'bad',
+            `Only ${plural(arrived + waits.all, 'site')} of the ${count(need)} that a round needs can send an update.`,
+            `Bring a site back${known(until) ? ` before ${clock(until, now)}` : ''}; otherwise the round is skipped. ` +
+                'Ten skipped rounds in a row end the task.',
+        ]);
+    if (waits?.missing)
+        out.push([
+            'weak',
+            `The round waits for ${waits.who}${waits.by}.`,
+            known(need) && arrived >= need
+                ? 'Then it closes with the updates it has. To close it now: sefl task close.'
+                : 'It still needs updates: otherwise the server extends or skips it.',
+        ]);
+    if (gone?.all && !gone.sites.every((s) => s.revoked))
+        out.push([
+            'weak',
+            `No round waits for ${names(gone)}.`,
+            `${listed(gone.sites.map(whyLeft))}${gone.sites.length ? '. ' : ''}` +
+                'A site that is missing counts again as soon as it asks for news.',
+        ]);
+    return out;
+}
+
+export function stateTile(st, found, now) {
     const bad = found.find((p) => p[0] === 'bad');
     if (bad) return ['bad', 'Needs you', bad[1]];
     if (st.paused) return ['weak', 'Paused', 'The operator paused the task.'];
     if (found.length) return ['weak', 'Watch', found[0][1]];
     if (isOver(st)) return ['good', 'Done', 'The task is over.'];
-    const why = [];
+    const waits = waiting(st, now);
+    if (waits?.long) return ['', 'Waiting', `For ${waits.who}${waits.by}.`];
+    const why = (st.round?.left_out?.sites || []).map(whyLeft);
     if (st.csp?.connected) why.push('both servers are connected');
     if (st.ledgers?.agree) why.push('the ledgers agree');
     if (known(st.supply?.rounds_ready) && st.supply.rounds_ready > 0)

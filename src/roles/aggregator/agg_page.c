@@ -41,13 +41,17 @@ static void add_round(aggregator *a, page_state *s)
 {
     journal_round row;
     waiting_view v;
+    turnout_missing m;
     const bool open = rounds_waiting(a->rounds, &v);
     if (v.round == 0)
         return;
     s->round = v.round;
     if (a->task.sampling != TASK_HIDDEN)
         s->arrived = v.arrived;
-    s->most = a->task.enough > 0 ? a->task.enough : a->task.clients_max;
+    s->most = v.enough > 0 ? v.enough : a->task.clients_max;
+    s->sites = agg_missing(a, open ? v.round : 0, &m);
+    s->collects = s->sites && open;
+    s->waits = m.waits, s->left = m.left;
     if (open)
         s->deadline_at = floor((double)v.deadline_ms / 1000);
     if (journal_round_get(a->journal, v.round, &row) == SEFL_OK && row.opened_ms > 0)

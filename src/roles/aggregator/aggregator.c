@@ -143,6 +143,45 @@ static csp_dial dial_of(aggregator *a)
     return (csp_dial){ .ctx = a, .dial = dial, .hang_up = hang_up, .interrupt = interrupt };
 }
 
+bool agg_missing(aggregator *a, uint64_t round, turnout_missing *out)
+{
+    pthread_mutex_lock(&a->lock);
+    allowlist *g = allowlist_hold(a->allowlist);
+    pthread_mutex_unlock(&a->lock);
+    const bool known = a->turnout && !a->sights; /* otherwise each process knows its own clients */
+    turnout_look(known ? a->turnout : NULL, &a->task, round, g ? allowlist_list(g) : NULL, out);
+    allowlist_free(g);
+    return known;
+}
+
+/* The open round waits for no more clients than can send an update. */
+static void look_at_missing(aggregator *a)
+{
+    uint64_t round;
+    turnout_missing m;
+    if (a->rounds && rounds_phase(a->rounds, &round, NULL) == AGG_COLLECTING &&
+        agg_missing(a, round, &m))
+        rounds_expect(a->rounds, round, m.expected);
+}
+
+bool agg_waiting(aggregator *a, waiting_view *out)
+{
+    turnout_missing m;
+    size_t n = 0;
+    const bool open = rounds_waiting(a->rounds, out);
+    if (!open || !agg_missing(a, out->round, &m))
+        return open;
+    out->waits = m.waits.all;
+    out->left = m.left.all;
+    for (uint32_t i = 0; i < m.waits.named && n < sizeof out->who; i++)
+        n += (size_t)snprintf(out->who + n, sizeof out->who - n, "%s%s", i > 0 ? ", " : "",
+                              m.waits.at[i].name);
+    if (m.waits.all > m.waits.named && n < sizeof out->who)
+        snprintf(out->who + n, sizeof out->who - n, "%s%u %s", n > 0 ? " and " : "",
+                 m.waits.all - m.waits.named, n > 0 ? "more" : "sites that have not connected");
+    return open;
+}
+
 /* Polling clients wait for an open round or the end of the task; other phases are no news. */
 static void changed(void *ctx)
 {
@@ -151,8 +190,10 @@ static void changed(void *ctx)
     if (!a->rounds)
         return; /* rounds_new reads the state of a shared store */
     agg_phase p = rounds_phase(a->rounds, &round, NULL);
-    if (p == AGG_COLLECTING)
+    if (p == AGG_COLLECTING) {
         turnout_open(a->turnout, round);
+        look_at_missing(a);
+    }
     if (a->server && (p == AGG_COLLECTING || p == AGG_DONE))
         https_wake(a->server);
 }
@@ -273,7 +314,8 @@ static bool still_welcome(void *ctx, const uint8_t client[32], const uint8_t *is
 static void look_at_round(aggregator *a)
 {
     waiting_view v;
-    if (!rounds_waiting(a->rounds, &v))
+    look_at_missing(a);
+    if (!agg_waiting(a, &v))
         return;
     if (a->o.waiting)
         a->o.waiting(a->o.ctx, &v);
@@ -299,6 +341,11 @@ static void every_second(void *ctx)
     }
     save_tally(a);
     agg_status_save(a);
+}
+
+static void back(void *ctx)
+{
+    look_at_missing(of_http(ctx));
 }
 
 static void listed(void *ctx)
@@ -443,6 +490,7 @@ static sefl_status serve(aggregator *a)
                           .ca = c->ca,
                           .key = a->key,
                           .listed = listed,
+                          .back = back,
                           .audit = a->audit,
                           .log = a->o.log };
     SEFL_PASS(buckets_new(&a->http.enrol_rate,

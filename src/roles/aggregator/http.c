@@ -152,11 +152,14 @@ typedef struct poll_state {
 
 static void answer_news(https_request *r)
 {
-    const agg_http *h = r->server_ctx;
+    agg_http *h = r->server_ctx;
     const poll_state *p = r->state;
     round_news n;
     sefl_buf header = { 0 }, body = { 0 };
     sefl_status st = rounds_news(h->rounds, p->after, &n, &header);
+    if (st == SEFL_OK && n.state == ROUND_OPEN &&
+        turnout_told(h->turnout, n.round, r->peer.fingerprint, r->peer.name) && h->back)
+        h->back(h);
     if (st == SEFL_OK)
         st = round_news_write(&body, &n);
     if (st == SEFL_OK)

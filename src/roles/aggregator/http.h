@@ -70,6 +70,8 @@ typedef struct agg_http {
     buckets *enrol_origin;     /* limits enrolment requests per address */
     buckets *enrol_rate;       /* limits complete enrolment requests in total */
     void (*listed)(void *ctx); /* called when AS has changed the trust list; ctx is this struct */
+    /* A client is back that the open round did not wait for; ctx is this struct. May be NULL. */
+    void (*back)(void *ctx);
     _Atomic uint64_t counts[AGG_HTTP_EVENTS_N];
     _Atomic uint64_t certificates[X509_VERDICTS]; /* refused, by reason */
     _Atomic uint64_t model_ms; /* when a client last asked for the latest model */

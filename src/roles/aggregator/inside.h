@@ -104,6 +104,14 @@ sefl_status agg_idle_begin(aggregator *a) SEFL_MUST_CHECK;
 /* Waits this long, or until aggregator_stop. */
 void agg_pause(aggregator *a, uint64_t ms);
 
+/* ---- aggregator.c ---- */
+
+/* Looks whom this round (0: the latest) waits for. On the server's threads, or with task_lock.
+ * False: this process does not know, because several are one AS. */
+bool agg_missing(aggregator *a, uint64_t round, turnout_missing *out);
+/* rounds_waiting, with whom the round waits for. */
+bool agg_waiting(aggregator *a, waiting_view *out);
+
 /* ---- status.c -------------------------------------------------------------------------------- */
 
 /* Passes a new order of the operator to the driver. This and the next: on the server's watcher

@@ -645,11 +645,23 @@ agg_phase rounds_phase(rounds *r, uint64_t *round, uint32_t *clients)
     return m.phase;
 }
 
+void rounds_expect(rounds *r, uint64_t round, uint32_t clients)
+{
+    const agg_event e = { .kind = AGG_EXPECT, .round = round, .clients = clients };
+    pthread_mutex_lock(r->lock);
+    agg *a = as_rounds_agg(r->driver);
+    const agg_phase before = agg_get_phase(a);
+    if (agg_on(a, &e, clock_ms(r->c.as.wall)) == SEFL_OK && agg_get_phase(a) != before)
+        as_rounds_wake(r->driver);
+    pthread_mutex_unlock(r->lock);
+}
+
 bool rounds_waiting(rounds *r, waiting_view *out)
 {
     const task *t = r->c.as.task;
     pthread_mutex_lock(r->lock);
     agg_memory m = agg_remember(as_rounds_agg(r->driver));
+    const uint32_t closes_at = agg_closes_at(as_rounds_agg(r->driver));
     pthread_mutex_unlock(r->lock);
     const bool linked = rounds_linked(r);
     uint64_t now = clock_ms(r->c.as.wall);
@@ -657,7 +669,7 @@ bool rounds_waiting(rounds *r, waiting_view *out)
                            .rounds = t->rounds,
                            .arrived = m.clients,
                            .needed = t->threshold,
-                           .enough = t->enough,
+                           .enough = closes_at,
                            .extensions = m.extensions,
                            .deadline_ms = m.deadline_ms,
                            .left_ms = m.deadline_ms > now ? m.deadline_ms - now : 0,

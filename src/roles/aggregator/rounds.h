@@ -114,7 +114,9 @@ bool rounds_leads(const rounds *r);
 uint64_t rounds_away(const rounds *r);
 /* The folder of this process's bodies in a round; NULL: it is alone. */
 const char *rounds_bodies(const rounds *r);
-/* Describes the open round; false if no round is open. */
+/* Tells the rounds how many clients this one can count on (agg.h: EXPECT). */
+void rounds_expect(rounds *r, uint64_t round, uint32_t clients);
+/* Describes the open round, but not whom it waits for; false if no round is open. */
 bool rounds_waiting(rounds *r, waiting_view *out);
 /* The lengths of AS's queues. */
 typedef struct rounds_queues {

@@ -208,18 +208,21 @@ static sefl_status read_request(csp_request *e, unsigned kind, sefl_span bytes)
     return wr_raw(&e->voucher, bytes.p, bytes.n);
 }
 
-/* An order of another process's operator: event u8, now u8. */
+/* An order of another process's operator: event u8, now u8, round u64. */
 static sefl_status command_from(rounds *r, uint64_t id, sefl_span bytes)
 {
     rd in = rd_over(bytes);
     uint8_t event, now;
+    uint64_t round;
     SEFL_PASS(rd_u8(&in, &event));
     SEFL_PASS(rd_u8(&in, &now));
+    SEFL_PASS(rd_u64(&in, &round));
     SEFL_PASS(rd_end(&in));
-    SEFL_NEED(event == AGG_PAUSE || event == AGG_RESUME || event == AGG_STOP, SEFL_EPROTO,
-              "store: order %u", event);
-    as_rounds_command(r->driver,
-                      &(as_command){ .id = id, .event = (agg_event_kind)event, .now = now != 0 });
+    SEFL_NEED(event == AGG_PAUSE || event == AGG_RESUME || event == AGG_STOP || event == AGG_CLOSE,
+              SEFL_EPROTO, "store: order %u", event);
+    as_rounds_command(
+        r->driver,
+        &(as_command){ .id = id, .event = (agg_event_kind)event, .round = round, .now = now != 0 });
     return SEFL_OK;
 }
 
@@ -278,8 +281,9 @@ void rounds_request_look(rounds *r)
 
 void rounds_command_away(rounds *r, const as_command *c)
 {
-    const uint8_t bytes[2] = { (uint8_t)c->event, c->now };
+    uint8_t bytes[10] = { (uint8_t)c->event, c->now };
     uint64_t id;
+    store_u64(bytes + 2, c->round);
     if (share_ask(r->share, ASK_COMMAND, span_of(bytes, sizeof bytes), &id) != SEFL_OK) {
         log_error(r->c.as.log, "the operator's order is lost", lf_str("why", sefl_last_error()));
         return;

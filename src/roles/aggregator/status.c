@@ -58,7 +58,7 @@ static sefl_status write_health(aggregator *a, sefl_buf *body, unsigned *status)
     pthread_mutex_unlock(&a->lock);
     n.last = &last;
     n.measured = &measured;
-    if (a->rounds && n.database_away == 0 && rounds_waiting(a->rounds, &v))
+    if (a->rounds && n.database_away == 0 && agg_waiting(a, &v))
         n.open = &v;
     return health_write(body, status, &n);
 }
@@ -66,12 +66,16 @@ static sefl_status write_health(aggregator *a, sefl_buf *body, unsigned *status)
 void agg_status_look(aggregator *a)
 {
     static const agg_event_kind events[] = {
-        [CONTROL_PAUSE] = AGG_PAUSE, [CONTROL_RESUME] = AGG_RESUME, [CONTROL_END] = AGG_STOP
+        [CONTROL_PAUSE] = AGG_PAUSE,
+        [CONTROL_RESUME] = AGG_RESUME,
+        [CONTROL_END] = AGG_STOP,
+        [CONTROL_CLOSE] = AGG_CLOSE,
     };
     control_order o;
     if (a->rounds && control_look(&a->control, a->task.id, &o, a->o.log))
-        rounds_command(a->rounds,
-                       &(as_command){ .id = o.id, .event = events[o.word], .now = o.now });
+        rounds_command(
+            a->rounds,
+            &(as_command){ .id = o.id, .event = events[o.word], .round = o.round, .now = o.now });
 }
 
 void agg_status_save(aggregator *a)

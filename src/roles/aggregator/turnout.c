@@ -1,52 +1,14 @@
 /* Design. Two rounds are in memory: the open one and the one before it, for which late uploads
  * still come. Cells are letters, by the client's number; a client that appeared later has none. */
-#include "roles/aggregator/turnout.h"
+#include "roles/aggregator/turnout_inside.h"
 
 #include "base/alloc.h"
-#include "base/json.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FACT "turnout"
-enum { CHUNK = 256, NAME_MAX_BYTES = 64, WHY_MAX = 120, WHYS_MAX = 500, NONE = -1 };
-
-typedef struct someone {
-    uint8_t key[32];
-    char name[NAME_MAX_BYTES + 1];
-    uint32_t good, bad; /* rounds in which it arrived; was late, dropped or refused */
-} someone;
-
-typedef struct reason {
-    uint32_t client;
-    char text[WHY_MAX + 1];
-} reason;
-
-typedef struct turnout_round {
-    uint64_t round; /* 0: none */
-    char *cells;
-    size_t n, room;
-    reason *why;
-    size_t why_n, why_room;
-    bool changed; /* since it was written */
-} turnout_round;
-
-struct turnout {
-    pthread_mutex_t lock;
-    journal *j;
-    uint32_t enrolled;
-    sefl_log *log;
-    someone *who;
-    size_t n, room;
-    size_t written;  /* clients in the journal */
-    uint32_t *slots; /* hash table over `who`: number + 1; 0: free */
-    size_t slots_n;  /* a power of two */
-    turnout_round now, before;
-    uint64_t oldest; /* this round and those before it are forgotten */
-    uint64_t last;   /* the latest round */
-};
 
 /* ---- clients --------------------------------------------------------------------------------- */
 
@@ -75,8 +37,7 @@ static sefl_status grow_slots(turnout *t)
     return SEFL_OK;
 }
 
-/* Returns the client's number, or NONE if it is unknown. */
-static int64_t find(const turnout *t, const uint8_t key[32])
+int64_t turnout_find(const turnout *t, const uint8_t key[32])
 {
     return t->slots_n ? (int64_t)t->slots[slot_of(t, key)] - 1 : NONE;
 }
@@ -84,7 +45,7 @@ static int64_t find(const turnout *t, const uint8_t key[32])
 /* Returns the client's number; NONE if there is no room for a new one. */
 static int64_t find_or_add(turnout *t, const uint8_t key[32], const char *name)
 {
-    int64_t i = find(t, key);
+    int64_t i = turnout_find(t, key);
     if (i != NONE)
         return i;
     if (t->n >= TURNOUT_CLIENTS || grow_slots(t) != SEFL_OK ||
@@ -179,8 +140,7 @@ static void round_clear(turnout_round *r)
     *r = (turnout_round){ 0 };
 }
 
-/* Returns the round that an event belongs to; NULL if it is neither in memory. */
-static turnout_round *round_of(turnout *t, uint64_t round)
+turnout_round *turnout_round_of(turnout *t, uint64_t round)
 {
     return round == 0                 ? NULL
            : t->now.round == round    ? &t->now
@@ -227,7 +187,7 @@ static bool replaces(char old, char new)
 
 static void set_cell(turnout *t, uint64_t round, int64_t client, char letter, const char *why)
 {
-    turnout_round *r = round_of(t, round);
+    turnout_round *r = turnout_round_of(t, round);
     char *cell = r && client != NONE ? cell_of(r, (size_t)client) : NULL;
     if (!cell || (!replaces(*cell, letter) && !(letter == 'd' && *cell == 'd' && why)))
         return;
@@ -254,12 +214,6 @@ static sefl_status round_write(sefl_buf *out, const turnout_round *r)
     return SEFL_OK;
 }
 
-/* The letters and reasons of a record; they point into its bytes. */
-typedef struct record {
-    sefl_span cells;
-    rd why;
-} record;
-
 static sefl_status record_read(record *out, sefl_span bytes)
 {
     uint32_t n;
@@ -270,7 +224,7 @@ static sefl_status record_read(record *out, sefl_span bytes)
     return SEFL_OK;
 }
 
-static sefl_status record_why(record *r, uint32_t *client, sefl_span *text)
+sefl_status turnout_record_why(record *r, uint32_t *client, sefl_span *text)
 {
     uint8_t len;
     SEFL_PASS(rd_u32(&r->why, client));
@@ -278,10 +232,9 @@ static sefl_status record_why(record *r, uint32_t *client, sefl_span *text)
     return rd_view(&r->why, text, len);
 }
 
-/* Reads a round into bytes and finds its parts. *out is empty if nothing is known. */
-static sefl_status record_get(turnout *t, uint64_t round, sefl_buf *bytes, record *out)
+sefl_status turnout_record(turnout *t, uint64_t round, sefl_buf *bytes, record *out)
 {
-    const turnout_round *r = round_of(t, round);
+    const turnout_round *r = turnout_round_of(t, round);
     *out = (record){ 0 };
     buf_reset(bytes);
     sefl_status st = r ? round_write(bytes, r) : journal_fact_get(t->j, round, FACT, bytes);
@@ -298,6 +251,18 @@ static void add_up(turnout *t, sefl_span cells, int by)
             t->who[i].good += (uint32_t)by;
         else if (strchr("ldrx", cells.p[i]) && cells.p[i])
             t->who[i].bad += (uint32_t)by;
+    }
+}
+
+/* A round is over: a client without an update in it has missed it. */
+static void add_missed(turnout *t, uint64_t round, sefl_span cells)
+{
+    if (round <= t->closed)
+        return;
+    t->closed = round;
+    for (size_t i = 0; i < t->n; i++) {
+        const char c = i < cells.n ? (char)cells.p[i] : '.';
+        t->who[i].missed = c == 'a' || c == 'x' ? 0 : t->who[i].missed + 1;
     }
 }
 
@@ -354,8 +319,10 @@ static sefl_status read_rounds(turnout *t)
     t->last = last.round;
     t->oldest = last.round > TURNOUT_ROUNDS ? last.round - TURNOUT_ROUNDS : 0;
     for (uint64_t n = t->oldest + 1; n <= last.round; n++) {
-        SEFL_TRY(record_get(t, n, &b, &r));
+        SEFL_TRY(turnout_record(t, n, &b, &r));
         add_up(t, r.cells, 1);
+        if (r.cells.p)
+            add_missed(t, n, r.cells);
     }
 done:
     buf_clear(&b);
@@ -403,12 +370,29 @@ void turnout_open(turnout *t, uint64_t round)
     pthread_mutex_unlock(&t->lock);
 }
 
+bool turnout_told(turnout *t, uint64_t round, const uint8_t client[32], const char *name)
+{
+    bool is_back = false;
+    if (!t)
+        return false;
+    pthread_mutex_lock(&t->lock);
+    const size_t known = t->n;
+    const int64_t i = round >= t->now.round ? find_or_add(t, client, name) : NONE;
+    if (i != NONE) { /* the server may answer before turnout_open */
+        is_back = t->who[i].told != round && t->closed >= TURNOUT_MISSED &&
+                  (t->n > known || t->who[i].missed >= TURNOUT_MISSED);
+        t->who[i].told = round;
+    }
+    pthread_mutex_unlock(&t->lock);
+    return is_back;
+}
+
 void turnout_fetched(turnout *t, uint64_t round, const uint8_t client[32], const char *name)
 {
     if (!t)
         return;
     pthread_mutex_lock(&t->lock);
-    if (round_of(t, round))
+    if (turnout_round_of(t, round))
         set_cell(t, round, find_or_add(t, client, name), 'd', NULL);
     pthread_mutex_unlock(&t->lock);
 }
@@ -442,7 +426,7 @@ void turnout_upload(turnout *t, uint64_t round, const uint8_t client[32], const 
     if (!t || !letter)
         return;
     pthread_mutex_lock(&t->lock);
-    if (round_of(t, round))
+    if (turnout_round_of(t, round))
         set_cell(t, round, find_or_add(t, client, name), letter, why);
     pthread_mutex_unlock(&t->lock);
 }
@@ -452,7 +436,7 @@ void turnout_counted_out(turnout *t, uint64_t round, const uint8_t client[32], c
     if (!t)
         return;
     pthread_mutex_lock(&t->lock);
-    set_cell(t, round, find(t, client), 'x', why);
+    set_cell(t, round, turnout_find(t, client), 'x', why);
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -461,7 +445,7 @@ void turnout_barred(turnout *t, const uint8_t client[32], const char *why)
     if (!t)
         return;
     pthread_mutex_lock(&t->lock);
-    set_cell(t, t->now.round, find(t, client), 'r', why);
+    set_cell(t, t->now.round, turnout_find(t, client), 'r', why);
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -470,16 +454,17 @@ void turnout_close(turnout *t, uint64_t round)
     if (!t)
         return;
     pthread_mutex_lock(&t->lock);
-    turnout_round *r = round_of(t, round);
+    turnout_round *r = turnout_round_of(t, round);
     if (r) {
         r->changed = true; /* a round without clients gets a record too */
         save_or_say(t, &t->before);
         save_or_say(t, r);
+        add_missed(t, round, span_of(r->cells, r->n));
     }
     pthread_mutex_unlock(&t->lock);
 }
 
-static turnout_counts count(sefl_span cells)
+turnout_counts turnout_count(sefl_span cells)
 {
     turnout_counts c = { 0 };
     for (size_t i = 0; i < cells.n; i++) {
@@ -499,185 +484,9 @@ turnout_counts turnout_now(turnout *t, uint64_t round)
     if (!t)
         return c;
     pthread_mutex_lock(&t->lock);
-    const turnout_round *r = round_of(t, round);
+    const turnout_round *r = turnout_round_of(t, round);
     if (r)
-        c = count(span_of(r->cells, r->n));
+        c = turnout_count(span_of(r->cells, r->n));
     pthread_mutex_unlock(&t->lock);
     return c;
-}
-
-/* ---- the grid -------------------------------------------------------------------------------- */
-
-typedef struct ranked {
-    uint32_t good, bad, client;
-} ranked;
-
-static int worst_first(const void *a, const void *b)
-{
-    const ranked *x = a, *y = b;
-    if (x->bad != y->bad)
-        return x->bad < y->bad ? 1 : -1;
-    if (x->good != y->good)
-        return x->good > y->good ? 1 : -1;
-    return (x->client > y->client) - (x->client < y->client);
-}
-
-/* The clients and rounds of an answer. */
-typedef struct selection {
-    uint32_t client[PAGE_GRID_CLIENTS];
-    char cells[PAGE_GRID_CLIENTS][PAGE_GRID_ROUNDS + 1];
-    unsigned clients, rounds, whys;
-    uint64_t first;
-    sefl_buf why, counts; /* JSON, without brackets */
-} selection;
-
-/* Under the lock, which it leaves while it sorts. */
-static sefl_status select_clients(turnout *t, selection *s, const page_grid_ask *ask)
-{
-    ranked *all = NULL;
-    const size_t n = t->n;
-    if (ask->worst && n > 0) {
-        SEFL_PASS(sefl_new(&all, n, sizeof *all));
-        for (size_t i = 0; i < n; i++)
-            all[i] = (ranked){ t->who[i].good, t->who[i].bad, (uint32_t)i };
-        pthread_mutex_unlock(&t->lock);
-        qsort(all, n, sizeof *all, worst_first);
-        pthread_mutex_lock(&t->lock);
-    }
-    for (uint64_t i = ask->from; i < n && s->clients < ask->clients; i++)
-        s->client[s->clients++] = all ? all[i].client : (uint32_t)i;
-    sefl_free(all);
-    return SEFL_OK;
-}
-
-static void label(char out[NAME_MAX_BYTES + 16], const someone *s)
-{
-    snprintf(out, NAME_MAX_BYTES + 16, "%s / %02x%02x%02x%02x", s->name, s->key[0], s->key[1],
-             s->key[2], s->key[3]);
-}
-
-static sefl_status write_why(const turnout *t, selection *s, uint64_t round, uint32_t client,
-                             sefl_span text)
-{
-    char who[NAME_MAX_BYTES + 16];
-    if (s->whys++ >= WHYS_MAX)
-        return SEFL_OK;
-    label(who, &t->who[client]);
-    if (s->why.n > 0)
-        SEFL_PASS(wr_u8(&s->why, ','));
-    json j = json_into(&s->why);
-    json_open(&j, '{');
-    json_key(&j, "round"), json_u64(&j, round);
-    json_key(&j, "client"), json_str(&j, who);
-    json_key(&j, "reason"), json_span(&j, text);
-    json_close(&j, '}');
-    return json_end(&j);
-}
-
-/* Adds the recorded reasons of the selected clients. A client that dropped out without a word has
- * none. */
-static sefl_status add_why(const turnout *t, selection *s, uint64_t round, unsigned column,
-                           record *r)
-{
-    bool told[PAGE_GRID_CLIENTS] = { 0 };
-    while (rd_left(&r->why) > 0) {
-        uint32_t client;
-        sefl_span text;
-        unsigned i = 0;
-        SEFL_PASS(record_why(r, &client, &text));
-        while (i < s->clients && s->client[i] != client)
-            i++;
-        if (i == s->clients)
-            continue;
-        told[i] = true;
-        SEFL_PASS(write_why(t, s, round, client, text));
-    }
-    for (unsigned i = 0; i < s->clients && round < t->last; i++)
-        if (s->cells[i][column] == 'd' && !told[i])
-            SEFL_PASS(write_why(t, s, round, s->client[i],
-                                span_of_str("fetched the model and sent no update in time")));
-    return SEFL_OK;
-}
-
-static sefl_status add_round(turnout *t, selection *s, unsigned column, sefl_buf *bytes)
-{
-    const uint64_t round = s->first + column;
-    record r;
-    SEFL_PASS(record_get(t, round, bytes, &r));
-    const bool known = r.cells.p != NULL;
-    for (unsigned i = 0; i < s->clients; i++) {
-        const uint32_t client = s->client[i];
-        s->cells[i][column] = !known ? ' ' : client < r.cells.n ? (char)r.cells.p[client] : '.';
-    }
-    if (!known)
-        return SEFL_OK;
-    const turnout_counts c = count(r.cells);
-    SEFL_PASS(wr_fmt(&s->counts,
-                     "%s{\"round\":%" PRIu64 ",\"arrived\":%u,\"late\":%u,\"dropped\":%u,"
-                     "\"refused\":%u}",
-                     s->counts.n > 0 ? "," : "", round, c.arrived, c.late, c.dropped, c.refused));
-    return add_why(t, s, round, column, &r);
-}
-
-static sefl_status write_grid(const turnout *t, const selection *s, sefl_buf *out)
-{
-    char who[NAME_MAX_BYTES + 16];
-    json j = json_into(out);
-    json_open(&j, '{');
-    json_key(&j, "enrolled"), json_u64(&j, t->enrolled);
-    json_key(&j, "seen"), json_u64(&j, t->n);
-    json_key(&j, "rounds"), json_open(&j, '[');
-    for (unsigned i = 0; i < s->rounds; i++)
-        json_u64(&j, s->first + i);
-    json_close(&j, ']');
-    json_key(&j, "clients"), json_open(&j, '[');
-    for (unsigned i = 0; i < s->clients; i++) {
-        label(who, &t->who[s->client[i]]);
-        json_open(&j, '{');
-        json_key(&j, "name"), json_str(&j, who);
-        json_key(&j, "cells"), json_str(&j, s->cells[i]);
-        json_close(&j, '}');
-    }
-    json_close(&j, ']');
-    json_close(&j, '}');
-    SEFL_PASS(json_end(&j));
-    out->n--;
-    SEFL_PASS(wr_fmt(out, ",\"why\":["));
-    SEFL_PASS(wr_raw(out, s->why.p, s->why.n));
-    SEFL_PASS(wr_fmt(out, "],\"counts\":["));
-    SEFL_PASS(wr_raw(out, s->counts.p, s->counts.n));
-    return wr_fmt(out, "]}");
-}
-
-/* The rounds to show, as far as there are any. */
-static void select_rounds(const turnout *t, selection *s, const page_grid_ask *ask)
-{
-    const uint64_t last = t->last;
-    s->first = ask->first > 0 ? ask->first : last > ask->rounds ? last - ask->rounds + 1 : 1;
-    if (s->first <= last)
-        s->rounds = last - s->first < ask->rounds ? (unsigned)(last - s->first + 1) : ask->rounds;
-}
-
-sefl_status turnout_grid(turnout *t, sefl_buf *out, const page_grid_ask *ask)
-{
-    sefl_status st = SEFL_OK;
-    selection *s = NULL;
-    sefl_buf bytes = { 0 };
-    SEFL_PASS(sefl_new(&s, 1, sizeof *s));
-    pthread_mutex_lock(&t->lock);
-    SEFL_TRY(select_clients(t, s, ask));
-    select_rounds(t, s, ask);
-    for (unsigned i = 0; i < s->rounds; i++) {
-        SEFL_TRY(add_round(t, s, i, &bytes));
-        pthread_mutex_unlock(&t->lock); /* an upload must not wait for the whole answer */
-        pthread_mutex_lock(&t->lock);
-    }
-    SEFL_TRY(write_grid(t, s, out));
-done:
-    pthread_mutex_unlock(&t->lock);
-    buf_clear(&bytes);
-    buf_clear(&s->why);
-    buf_clear(&s->counts);
-    sefl_free(s);
-    return st;
 }

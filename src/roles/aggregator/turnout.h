@@ -6,6 +6,7 @@
  *     turnout_upload(t, 3, client, name, INGEST_LATE, why);      // how its upload ended
  *     turnout_close(t, 3);                                       // the round is over: durable
  *     SEFL_TRY(turnout_grid(t, &out, &ask));                     // JSON for the page
+ *     turnout_look(t, &task, 3, list, &m);                        // whom does the round wait for?
  *
  * A cell is one letter: `a` arrived and counted, `l` late (or the round had enough clients), `d`
  * dropped (it fetched the model and sent nothing in time), `r` refused, `x` counted out by CSP's
@@ -27,10 +28,13 @@
 #define ROLES_AGGREGATOR_TURNOUT_H
 
 #include "page/page.h"
+#include "page/state.h"
 #include "roles/aggregator/ingest.h"
 #include "store/journal/journal.h"
+#include "trust/trust.h"
 
 enum { TURNOUT_ROUNDS = 1000, TURNOUT_CLIENTS = 100000, TURNOUT_REASONS = 200 };
+enum { TURNOUT_MISSED = 2 }; /* rounds in a row that a client misses before no round waits for it */
 
 typedef struct turnout turnout;
 
@@ -41,6 +45,9 @@ void turnout_free(turnout *t);
 
 /* The round begins, or goes on after a restart. Does nothing for a round that is open already. */
 void turnout_open(turnout *t, uint64_t round);
+/* The client has asked for news and learned that this round is open. True: the round did not wait
+ * for it, and does now. */
+bool turnout_told(turnout *t, uint64_t round, const uint8_t client[32], const char *name);
 void turnout_fetched(turnout *t, uint64_t round, const uint8_t client[32], const char *name);
 void turnout_upload(turnout *t, uint64_t round, const uint8_t client[32], const char *name,
                     ingest_end end, const char *why);
@@ -57,6 +64,22 @@ typedef struct turnout_counts {
 } turnout_counts;
 /* Counts the clients of the open or the last round; zeros for any other. */
 turnout_counts turnout_now(turnout *t, uint64_t round);
+
+/* Whom the open round waits for. */
+typedef struct turnout_missing {
+    uint32_t expected; /* clients whose update the round has, or can count on */
+    page_sites waits;  /* the latter */
+    page_sites left;   /* clients that it does not wait for */
+} turnout_missing;
+/* A round does not wait for a client that the list (NULL: none) revokes, nor for one that has missed
+ * two rounds in a row and has not asked for news of this one, nor for one whose turn it is not
+ * (rounds.separation). Sites that AS has not seen in this task count until two rounds are over:
+ * those that the list names, if only listed clients may connect; otherwise as many as are missing
+ * from the task's enrolled clients. Under sampling, nobody but the client knows whether it was
+ * drawn, so `waits` is empty. Round 0 is the latest one; all is zero
+ * for any other that is not open. */
+void turnout_look(turnout *t, const task *of, uint64_t round, const trust *list,
+                  turnout_missing *out);
 
 /* Appends the object of /grid.json (page/page.h). */
 sefl_status turnout_grid(turnout *t, sefl_buf *out, const page_grid_ask *ask) SEFL_MUST_CHECK;

@@ -22,6 +22,8 @@ typedef struct waiting_view {
     uint32_t arrived;     /* updates */
     uint32_t needed;      /* the task's threshold: with fewer, the round is skipped */
     uint32_t enough;      /* the round closes at once with this many; 0: only at its deadline */
+    uint32_t waits, left; /* sites that it waits for; that it does not wait for any more */
+    char who[160];        /* names of the former; "": not known */
     uint32_t extensions;  /* how often the deadline was extended */
     uint64_t deadline_ms; /* wall clock */
     uint64_t left_ms;     /* until the deadline */
@@ -31,15 +33,16 @@ typedef struct waiting_view {
 typedef struct waiting { /* initialise with zeros */
     uint64_t round, since_ms;
     bool told; /* in this round: */
-    uint32_t arrived;
+    uint32_t arrived, waits;
     bool linked;
 } waiting;
 
 bool waiting_due(waiting *w, const waiting_view *v, uint64_t now_ms);
 void waiting_log(const waiting_view *v, sefl_log *log);
 
-enum { WAITING_LINE = 256 };
-/* Writes one line for a terminal: "round 3/40  5 updates, 3 needed, closes at 8; 42 s left". */
+enum { WAITING_LINE = 384 };
+/* Writes one line for a terminal: "round 3/40  5 updates, 3 needed, closes at 8; 42 s left; waits for
+ * ward-2 and ward-5". */
 void waiting_line(char out[WAITING_LINE], const waiting_view *v);
 
 #endif

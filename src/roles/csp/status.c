@@ -20,6 +20,7 @@ static sefl_status obey(csp_role *r, const control_order *o)
     csp_hold before = atomic_load(&r->hold);
     csp_hold now = o->word == CONTROL_END     ? CSP_ENDED
                    : o->word == CONTROL_PAUSE ? CSP_PAUSED
+                   : o->word == CONTROL_CLOSE ? before /* AS closes rounds */
                                               : CSP_GOES_ON;
     if (before != CSP_ENDED && now == CSP_ENDED)
         SEFL_PASS(journal_fact_put(r->journal, 0, ended, span_of("1", 1)));
@@ -54,6 +55,7 @@ void csp_status_look(csp_role *r)
         [CONTROL_PAUSE] = "paused by the operator: no other round begins",
         [CONTROL_RESUME] = "resumed by the operator",
         [CONTROL_END] = "ended by the operator: no other round begins",
+        [CONTROL_CLOSE] = "AS's operator closes rounds: the order to close one changes nothing",
     };
     control_order o;
     if (!r->csp || !control_look(&r->control, r->task.id, &o, r->o.log))

@@ -125,7 +125,7 @@ static void a_task_of_both(void **state)
     assert_false(file_exists(folder_path("north/tasks/task"))); /* a failure leaves nothing */
     CHECK_OK(draft(&r, "north", NULL));
     assert_int_equal(r.enrolled, 3);
-    assert_int_equal(r.threshold, 2);
+    assert_int_equal(r.threshold, 3);
     assert_true(r.claim && r.epsilon == 3 && r.z > 1);
     CHECK_STATUS(draft(&r, "north", NULL), SEFL_EEXIST);
 

@@ -25,6 +25,9 @@ static void test_orders_parse(void **state)
     control_order o;
     CHECK_OK(parse(&o, "{\"id\":7,\"task\":\"" ID "\",\"order\":\"end\",\"now\":true}\n"));
     assert_true(o.id == 7 && o.word == CONTROL_END && o.now && o.task[1] == 0x11);
+    CHECK_OK(
+        parse(&o, "{\"id\":8,\"task\":\"" ID "\",\"order\":\"close\",\"now\":false,\"round\":3}"));
+    assert_true(o.word == CONTROL_CLOSE && o.round == 3);
     static const char *const bad[] = {
         "",
         "{}",
@@ -35,6 +38,8 @@ static void test_orders_parse(void **state)
         "{\"id\":7,\"task\":\"" ID "\",\"order\":\"end\",\"now\":1}",
         "{\"id\":7,\"task\":\"" ID "\",\"order\":\"end\"}",
         "{\"id\":7,\"task\":\"" ID "\",\"order\":\"end\",\"now\":true,\"more\":1}",
+        "{\"id\":7,\"task\":\"" ID "\",\"order\":\"end\",\"now\":true,\"round\":3}",
+        "{\"id\":7,\"task\":\"" ID "\",\"order\":\"close\",\"now\":true}",
         "{\"id\":7,\"id\":8,\"task\":\"" ID "\",\"order\":\"end\",\"now\":true}",
         "{\"id\":7,\"task\":\"" ID "\",\"order\":\"end\",\"now\":true} x",
     };

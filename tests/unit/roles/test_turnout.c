@@ -172,6 +172,106 @@ static void restart(void **state)
     journal_close(j);
 }
 
+/* Whom the round waits for, and whom no more: "w1,w2 | l3 revoked,l4 2", and what it can count on. */
+static void looks(turnout *t, const task *of, uint64_t round, const trust *list, const char *want)
+{
+    char text[512];
+    size_t n = 0;
+    turnout_missing m;
+    turnout_look(t, of, round, list, &m);
+    for (int left = 0; left < 2; left++) {
+        const page_sites *s = left ? &m.left : &m.waits;
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%u:", left ? " | " : "", s->all);
+        for (uint32_t i = 0; i < s->named; i++)
+            n += (size_t)snprintf(text + n, sizeof text - n, " %s%s%s%.0u", s->at[i].name,
+                                  s->at[i].asked ? "+" : "", s->at[i].revoked ? "!" : "",
+                                  s->at[i].missed);
+    }
+    snprintf(text + n, sizeof text - n, " | %u", m.expected);
+    assert_string_equal(text, want);
+}
+
+static void tell(turnout *t, uint64_t round, uint8_t i, bool is_back)
+{
+    char name[8];
+    snprintf(name, sizeof name, "c%u", i);
+    assert_int_equal(turnout_told(t, round, key_of(i), name), is_back);
+}
+
+/* A list with a CA whose members are listed: c1 .. c4 and `more`, of which c4 may be revoked. */
+static trust *list_of(bool revoked)
+{
+    trust *t;
+    CHECK_OK(trust_new(&t));
+    CHECK_OK(trust_issuer_put(t, &(trust_issuer){ .key = "ca",
+                                                  .role = TRUST_CLIENT,
+                                                  .state = TRUST_ACTIVE,
+                                                  .listed = true,
+                                                  .name = "own",
+                                                  .der = span_of_str("a certificate") }));
+    for (uint8_t i = 1; i <= 4; i++) {
+        trust_member m = { .role = TRUST_CLIENT,
+                           .state = i == 4 && revoked ? TRUST_REVOKED : TRUST_ACTIVE };
+        memcpy(m.key, key_of(i), 32);
+        snprintf(m.name, sizeof m.name, "c%u", i);
+        CHECK_OK(trust_member_put(t, &m));
+    }
+    CHECK_OK(trust_token_put(
+        t, &(trust_token){ .id = "t", .state = TRUST_OPEN, .expires = INT64_MAX, .name = "c5" }));
+    return t;
+}
+
+static void missing(void **state)
+{
+    (void)state;
+    journal *j = open_journal("missing");
+    turnout *t = open_turnout(j);
+    const task every = { .sampling = TASK_ALL, .separation = 1 };
+    trust *list = list_of(false), *revoked = list_of(true);
+    turnout_open(t, 1);
+    looks(t, &every, 1, NULL, "10: | 0: | 10"); /* the task's enrolled clients */
+    looks(t, &every, 1, list, "5: c1 c2 c3 c4 c5 | 0: | 5");
+    looks(t, &every, 1, revoked, "4: c1 c2 c3 c5 | 0: | 4");
+    tell(t, 1, 1, false);
+    for (uint8_t i = 1; i <= 4; i++) {
+        fetch(t, 1, i);
+        send(t, 1, i, INGEST_TAKEN, "");
+    }
+    looks(t, &every, 1, NULL, "6: | 0: | 10");
+    looks(t, &every, 1, revoked, "1: c5 | 0: | 5"); /* c4's update is in the round */
+    close_round(t, j, 1);
+    for (uint64_t r = 2; r <= 3; r++) { /* c3 is dead; c5 never comes */
+        turnout_open(t, r);
+        tell(t, r, 1, false);
+        tell(t, r, 2, false);
+        looks(t, &every, r, revoked,
+              r == 2 ? "4: c1+ c2+ c3 c5"
+                       "1"
+                       " | 1: c4! | 4"
+                     : "3: c1+ c2+ c31 | 2: c4!1 c52 | 3");
+        send(t, r, 1, INGEST_TAKEN, "");
+        send(t, r, 2, INGEST_TAKEN, "");
+        close_round(t, j, r);
+    }
+    for (int again = 0; again < 2; again++) { /* the same after a restart */
+        turnout_open(t, 4);
+        looks(t, &every, 4, revoked, "2: c1 c2 | 3: c32 c4!2 c53 | 2");
+        looks(t, &every, 4, NULL, "2: c1 c2 | 8: c32 c42 | 2");
+        turnout_free(t);
+        t = open_turnout(j);
+    }
+    turnout_open(t, 4);
+    tell(t, 4, 3, true); /* it asks for news: the round waits for it */
+    tell(t, 4, 3, false);
+    looks(t, &every, 4, revoked, "3: c1 c2 c3+2 | 2: c4!2 c53 | 3");
+    looks(t, &every, 9, revoked, "0: | 0: | 0"); /* no such round is open */
+    const task sampled = { .sampling = TASK_OPEN, .separation = 1 };
+    looks(t, &sampled, 4, revoked, "0: | 2: c4!2 c53 | 3"); /* nobody knows who was drawn */
+    turnout_free(t);
+    trust_free(list), trust_free(revoked);
+    journal_close(j);
+}
+
 static void damaged(void **state)
 {
     (void)state;
@@ -235,10 +335,8 @@ static void large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(letters),
-        cmocka_unit_test(restart),
-        cmocka_unit_test(damaged),
-        cmocka_unit_test(large),
+        cmocka_unit_test(letters), cmocka_unit_test(restart), cmocka_unit_test(missing),
+        cmocka_unit_test(damaged), cmocka_unit_test(large),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }

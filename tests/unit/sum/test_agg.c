@@ -76,26 +76,29 @@ static void test_every_phase_with_every_event(void **state)
     (void)state;
     static const int to[AGG_PHASES][AGG_EVENTS] = {
         /* UP, DOWN, SIGNED, UPDATE, FROZEN, OPENED, REVEAL_FAILED, LOST, BUDGET, RELEASED, BLOCKED,
-         * SKIPPED, PUT_OFF, LEFT, STOP, PAUSE, RESUME; the operator's end after the round */
+         * SKIPPED, PUT_OFF, LEFT, STOP, PAUSE, RESUME, CLOSE, EXPECT; the operator's end after the round */
         [AGG_STARTING] = { AGG_SIGNING, AGG_STARTING, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-                           NO, AGG_DONE, AGG_STARTING, AGG_STARTING },
+                           NO, AGG_DONE, AGG_STARTING, AGG_STARTING, AGG_STARTING, AGG_STARTING },
         [AGG_SIGNING] = { AGG_SIGNING, AGG_SIGNING, AGG_COLLECTING, NO, NO, NO, NO, AGG_SKIPPING,
                           AGG_DONE, NO, NO, NO, AGG_SIGNING, AGG_DONE, AGG_DONE, AGG_SIGNING,
-                          AGG_SIGNING },
+                          AGG_SIGNING, AGG_SIGNING, AGG_SIGNING },
         [AGG_COLLECTING] = { AGG_COLLECTING, AGG_COLLECTING, NO, AGG_COLLECTING, NO, NO, NO,
                              AGG_SKIPPING, AGG_SKIPPING, NO, NO, NO, NO, NO, AGG_COLLECTING,
-                             AGG_COLLECTING, AGG_COLLECTING },
+                             AGG_COLLECTING, AGG_COLLECTING, AGG_FREEZING, AGG_COLLECTING },
         [AGG_FREEZING] = { AGG_FREEZING, AGG_FREEZING, NO, AGG_FREEZING, AGG_REVEALING, NO, NO, NO,
-                           NO, NO, NO, NO, NO, NO, AGG_FREEZING, AGG_FREEZING, AGG_FREEZING },
+                           NO, NO, NO, NO, NO, NO, AGG_FREEZING, AGG_FREEZING, AGG_FREEZING,
+                           AGG_FREEZING, AGG_FREEZING },
         [AGG_REVEALING] = { AGG_REVEALING, AGG_REVEALING, NO, NO, NO, AGG_RELEASING, AGG_REVEALING,
                             AGG_SKIPPING, AGG_SKIPPING, NO, NO, NO, NO, NO, AGG_REVEALING,
-                            AGG_REVEALING, AGG_REVEALING },
+                            AGG_REVEALING, AGG_REVEALING, AGG_REVEALING, AGG_REVEALING },
         [AGG_RELEASING] = { AGG_RELEASING, AGG_RELEASING, NO, NO, NO, NO, NO, NO, NO, AGG_SIGNING,
-                            AGG_SIGNING, NO, NO, NO, AGG_RELEASING, AGG_RELEASING, AGG_RELEASING },
+                            AGG_SIGNING, NO, NO, NO, AGG_RELEASING, AGG_RELEASING, AGG_RELEASING,
+                            AGG_RELEASING, AGG_RELEASING },
         [AGG_SKIPPING] = { AGG_SKIPPING, AGG_SKIPPING, NO, NO, NO, NO, NO, NO, NO, NO, NO,
-                           AGG_SIGNING, NO, NO, AGG_SKIPPING, AGG_SKIPPING, AGG_SKIPPING },
+                           AGG_SIGNING, NO, NO, AGG_SKIPPING, AGG_SKIPPING, AGG_SKIPPING,
+                           AGG_SKIPPING, AGG_SKIPPING },
         [AGG_DONE] = { AGG_DONE, AGG_DONE, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, AGG_DONE,
-                       AGG_DONE, AGG_DONE },
+                       AGG_DONE, AGG_DONE, AGG_DONE, AGG_DONE },
     };
     for (int p = 0; p < AGG_PHASES; p++)
         for (int e = 0; e < AGG_EVENTS; e++) {
@@ -194,15 +197,13 @@ static void test_extensions_then_skip(void **state)
     assert_int_equal(agg_get_phase(a), AGG_SIGNING);
     agg_free(a);
 
-    /* a client that arrives during an extension saves the round, which still closes at the end of
-     * the extension */
+    /* a client that arrives during an extension saves the round, which closes at once */
     a = in_phase(&t, AGG_SIGNING);
     CHECK_OK(on(a, AGG_SIGNED, 0));
     CHECK_OK(update(a, 2, 10));
     (void)agg_next(a, 1000);
+    assert_int_equal(agg_closes_at(a), 3);
     CHECK_OK(update(a, 3, 1100));
-    assert_int_equal(agg_get_phase(a), AGG_COLLECTING);
-    (void)agg_next(a, 1500);
     assert_int_equal(agg_get_phase(a), AGG_FREEZING);
     agg_free(a);
 
@@ -242,6 +243,82 @@ static void test_enough(void **state)
     assert_int_equal(agg_get_phase(a), AGG_COLLECTING);
     CHECK_OK(update(a, 5, 20));
     assert_int_equal(agg_get_phase(a), AGG_FREEZING);
+    agg_free(a);
+    task_clear(&o);
+}
+
+static sefl_status expect_clients(agg *a, uint64_t round, uint32_t clients)
+{
+    return agg_on(a, &(agg_event){ .kind = AGG_EXPECT, .round = round, .clients = clients }, 20);
+}
+
+/* A round waits for no more clients than can send an update, but for the threshold. */
+static void test_enough_without_the_missing(void **state)
+{
+    (void)state;
+    task o;
+    CHECK_OK(sample_task(&o, "rounds.enough=6", NULL)); /* threshold 3 */
+    agg *a = in_phase(&o, AGG_SIGNING);
+    CHECK_OK(on(a, AGG_SIGNED, 0));
+    assert_int_equal(agg_closes_at(a), 6);
+    CHECK_OK(expect_clients(a, 1, 3)); /* of an earlier round */
+    CHECK_OK(expect_clients(a, 2, 8));
+    assert_int_equal(agg_closes_at(a), 6); /* never above enough */
+    CHECK_OK(expect_clients(a, 2, 1));
+    assert_int_equal(agg_closes_at(a), 3); /* never below the threshold */
+    CHECK_OK(update(a, 2, 10));
+    assert_int_equal(agg_get_phase(a), AGG_COLLECTING);
+    CHECK_OK(expect_clients(a, 2, 5)); /* two are back */
+    CHECK_OK(update(a, 4, 20));
+    assert_int_equal(agg_get_phase(a), AGG_COLLECTING);
+    CHECK_OK(expect_clients(a, 2, 4)); /* and one is revoked */
+    assert_int_equal(agg_get_phase(a), AGG_FREEZING);
+    agg_free(a);
+
+    a = in_phase(&o, AGG_SKIPPING); /* the next round begins with all of them */
+    CHECK_OK(expect_clients(a, 2, 4));
+    CHECK_OK(on(a, AGG_SKIPPED, 30));
+    assert_int_equal(agg_closes_at(a), 6);
+    agg_free(a);
+    task_clear(&o);
+}
+
+static sefl_status close_round(agg *a, uint64_t round)
+{
+    return agg_on(a, &(agg_event){ .kind = AGG_CLOSE, .round = round }, 20);
+}
+
+static void test_the_operator_closes_a_round(void **state)
+{
+    (void)state;
+    agg *a = in_phase(&t, AGG_SIGNING);
+    CHECK_OK(close_round(a, 2)); /* it is not open */
+    CHECK_OK(on(a, AGG_SIGNED, 0));
+    assert_int_equal(agg_get_phase(a), AGG_COLLECTING);
+    CHECK_OK(update(a, 2, 10));
+    CHECK_OK(close_round(a, 2)); /* below the threshold */
+    assert_int_equal(agg_get_phase(a), AGG_COLLECTING);
+    CHECK_OK(update(a, 3, 10));
+    CHECK_OK(close_round(a, 1)); /* an old order */
+    assert_int_equal(agg_get_phase(a), AGG_COLLECTING);
+    CHECK_OK(close_round(a, 2));
+    assert_int_equal(agg_get_phase(a), AGG_FREEZING);
+    agg_free(a);
+
+    /* where the number of updates must stay unknown, it closes nothing, not even an extended round */
+    task o;
+    CHECK_OK(
+        sample_task(&o, "privacy.sampling=open", "privacy.rate=0.5", "rounds.extensions=1", NULL));
+    assert_true(o.amplified && !agg_may_close(&o));
+    a = in_phase(&o, AGG_SIGNING);
+    CHECK_OK(on(a, AGG_SIGNED, 0));
+    CHECK_OK(update(a, 3, 10));
+    CHECK_OK(close_round(a, 2));
+    assert_int_equal(agg_get_phase(a), AGG_COLLECTING);
+    CHECK_OK(update(a, 2, 10));
+    (void)agg_next(a, o.deadline_ms);
+    CHECK_OK(update(a, 3, o.deadline_ms + 1));
+    assert_int_equal(agg_get_phase(a), AGG_COLLECTING);
     agg_free(a);
     task_clear(&o);
 }
@@ -850,6 +927,8 @@ int main(void)
         cmocka_unit_test(test_extensions_then_skip),
         cmocka_unit_test(test_too_small_a_set_is_never_opened),
         cmocka_unit_test(test_enough),
+        cmocka_unit_test(test_enough_without_the_missing),
+        cmocka_unit_test(test_the_operator_closes_a_round),
         cmocka_unit_test(test_opening_again),
         cmocka_unit_test(test_the_link_while_collecting),
         cmocka_unit_test(test_ends),

@@ -1,0 +1,66 @@
+/* turnout_inside: the state that turnout.c (events and records), turnout_grid.c (the grid) and
+ * turnout_missing.c (whom a round waits for) share. */
+#ifndef ROLES_AGGREGATOR_TURNOUT_INSIDE_H
+#define ROLES_AGGREGATOR_TURNOUT_INSIDE_H
+
+#include "roles/aggregator/turnout.h"
+
+enum { CHUNK = 256, NAME_MAX_BYTES = 64, WHY_MAX = 120, NONE = -1 };
+
+typedef struct someone {
+    uint8_t key[32];
+    char name[NAME_MAX_BYTES + 1];
+    uint32_t good, bad; /* rounds in which it arrived; was late, dropped or refused */
+    uint32_t missed;    /* closed rounds without an update of it, since its last one */
+    uint64_t told;      /* the latest round that it has learned is open, in this run */
+} someone;
+
+typedef struct reason {
+    uint32_t client;
+    char text[WHY_MAX + 1];
+} reason;
+
+typedef struct turnout_round {
+    uint64_t round; /* 0: none */
+    char *cells;
+    size_t n, room;
+    reason *why;
+    size_t why_n, why_room;
+    bool changed; /* since it was written */
+} turnout_round;
+
+struct turnout {
+    pthread_mutex_t lock;
+    journal *j;
+    uint32_t enrolled;
+    sefl_log *log;
+    someone *who;
+    size_t n, room;
+    size_t written;  /* clients in the journal */
+    uint32_t *slots; /* hash table over `who`: number + 1; 0: free */
+    size_t slots_n;  /* a power of two */
+    turnout_round now, before;
+    uint64_t oldest; /* this round and those before it are forgotten */
+    uint64_t last;   /* the latest round */
+    uint64_t closed; /* the latest one that is over; 0: none */
+};
+
+/* All of these: under the lock. */
+/* Returns the client's number, or NONE if it is unknown. */
+int64_t turnout_find(const turnout *t, const uint8_t key[32]);
+/* Returns the round in memory; NULL if it is neither. */
+turnout_round *turnout_round_of(turnout *t, uint64_t round);
+
+/* The letters and reasons of a record; they point into its bytes. */
+typedef struct record {
+    sefl_span cells;
+    rd why;
+} record;
+
+/* Reads a round into bytes and finds its parts. *out is empty if nothing is known. */
+sefl_status turnout_record(turnout *t, uint64_t round, sefl_buf *bytes,
+                           record *out) SEFL_MUST_CHECK;
+sefl_status turnout_record_why(record *r, uint32_t *client, sefl_span *text) SEFL_MUST_CHECK;
+turnout_counts turnout_count(sefl_span cells);
+
+#endif

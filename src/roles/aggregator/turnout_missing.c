@@ -1,0 +1,102 @@
+/* Whom the open round waits for, and whom no more (turnout.h). */
+#include "roles/aggregator/turnout_inside.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static void name_one(page_sites *s, const char *name, const someone *known, uint64_t round,
+                     bool revoked)
+{
+    if (s->named < PAGE_SITES) {
+        page_site *p = &s->at[s->named++];
+        *p = (page_site){ .revoked = revoked };
+        snprintf(p->name, sizeof p->name, "%s", name);
+        p->asked = known && known->told == round;
+        p->missed = known ? known->missed : 0;
+    }
+    s->all++;
+}
+
+static bool is_revoked(const trust *list, const uint8_t key[32])
+{
+    const trust_member *m = list ? trust_find(list, key) : NULL;
+    return m && m->state != TRUST_ACTIVE;
+}
+
+static void look_at_known(const turnout *t, const task *of, uint64_t round, const trust *list,
+                          turnout_missing *out)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        const someone *s = &t->who[i];
+        const char cell = i < t->now.n ? t->now.cells[i] : '.';
+        if (cell == 'a' || cell == 'x')
+            out->expected++;
+        else if (is_revoked(list, s->key))
+            name_one(&out->left, s->name, s, round, true);
+        else if (s->told != round && s->missed >= TURNOUT_MISSED)
+            name_one(&out->left, s->name, s, round, false);
+        else if (task_is_turn(of, s->key, round))
+            out->expected++, name_one(&out->waits, s->name, s, round, false);
+    }
+}
+
+/* True if only members of the list may connect as clients. */
+static bool names_all(const trust *list)
+{
+    bool any = false;
+    for (size_t i = 0; list && i < list->issuers; i++) {
+        const trust_issuer *s = &list->issuer[i];
+        if (s->role != TRUST_CLIENT || s->state != TRUST_ACTIVE)
+            continue;
+        if (!s->listed)
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* Members that have not connected in this task, and tokens that nobody has used. */
+static void look_at_listed(const turnout *t, uint64_t round, const trust *list, page_sites *out)
+{
+    const int64_t now = (int64_t)time(NULL);
+    for (const trust_member *m = list->member; m < list->member + list->members; m++)
+        if (m->role == TRUST_CLIENT && m->state == TRUST_ACTIVE && turnout_find(t, m->key) == NONE)
+            name_one(out, m->name, NULL, round, false);
+    for (const trust_token *k = list->token; k < list->token + list->tokens; k++)
+        if (k->state == TRUST_OPEN && k->expires > now && !trust_find_name(list, k->name))
+            name_one(out, k->name, NULL, round, false);
+}
+
+/* Sites that AS has not seen in this task. */
+static void look_at_unknown(const turnout *t, uint64_t round, const trust *list,
+                            turnout_missing *out)
+{
+    page_sites *to = t->closed >= TURNOUT_MISSED ? &out->left : &out->waits;
+    const uint32_t before = to->all, named = to->named;
+    if (names_all(list))
+        look_at_listed(t, round, list, to);
+    else if (t->enrolled > t->n)
+        to->all += t->enrolled - (uint32_t)t->n;
+    for (uint32_t i = named; i < to->named; i++)
+        to->at[i].missed = (uint32_t)(t->closed < UINT32_MAX ? t->closed : UINT32_MAX);
+    if (to == &out->waits)
+        out->expected += to->all - before;
+}
+
+void turnout_look(turnout *t, const task *of, uint64_t round, const trust *list,
+                  turnout_missing *out)
+{
+    *out = (turnout_missing){ 0 };
+    if (!t)
+        return;
+    pthread_mutex_lock(&t->lock);
+    round = round > 0 ? round : t->now.round;
+    if (round > 0 && round == t->now.round) {
+        look_at_known(t, of, round, list, out);
+        look_at_unknown(t, round, list, out);
+        if (of->sampling != TASK_ALL)
+            out->waits = (page_sites){ 0 };
+    }
+    pthread_mutex_unlock(&t->lock);
+}
