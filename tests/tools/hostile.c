@@ -614,7 +614,7 @@ static void k_spoil(attacker *a)
     if (!scout(a) || a->round <= done || (bytes = malloc(opt.body_bytes)) == NULL)
         return;
     noise(a, bytes, opt.body_bytes);
-    for (uint64_t i = 0; i + opt.cipher_bytes <= opt.body_bytes; i += opt.cipher_bytes)
+    for (uint64_t i = UPDATE_SALT; i + opt.cipher_bytes <= opt.body_bytes; i += opt.cipher_bytes)
         bytes[i] = bytes[i + opt.cipher_bytes - 1] = 0;
     update_name_of(hash, span_of(bytes, opt.body_bytes));
     for (int i = 0; i < 32; i++)
