@@ -27,8 +27,7 @@
  * the task compresses (block-Hankel) are expanded for you, and their update is projected back.
  *
  * Sampling. If the task samples clients, sefl_client_wait returns only for rounds in which this
- * client was drawn. Under hidden sampling the library uploads zeros in the other rounds, so keep
- * calling sefl_client_wait, and sefl_client_submit returns only after a random wait.
+ * client was drawn.
  *
  * Deadlines. A round has a deadline. If it passes before your update is complete, submit returns
  * SEFL_ETIMEOUT, and the next sefl_client_wait returns a later round. To learn about it while you
@@ -188,7 +187,7 @@ SEFL_API sefl_status sefl_client_submit_tensors(sefl_client *c, const sefl_named
                                                 size_t tensor_count, uint64_t weight,
                                                 sefl_receipt *receipt);
 
-/* Ends the round without an update. Under hidden sampling the library uploads zeros. */
+/* Ends the round without an update. */
 SEFL_API sefl_status sefl_client_skip(sefl_client *c);
 
 /* Returns 1 while the round that sefl_client_wait returned still needs its update, 0 once its

@@ -44,7 +44,6 @@ typedef struct sefl_privacy_plan {
     double delta;
     double z;         /* noise multiplier; 0: find the smallest one for `epsilon` */
     double epsilon;   /* used if z is 0: target against a server */
-    int hidden;       /* not 0: sampling is hidden from the servers */
     int public_count; /* not 0: the number of participants is published */
 } sefl_privacy_plan;
 

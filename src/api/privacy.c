@@ -25,7 +25,6 @@ sefl_status sefl_privacy_compute(sefl_privacy_claim *out, const sefl_privacy_pla
                   .delta = in.delta,
                   .z = in.z,
                   .epsilon = in.epsilon,
-                  .hidden = in.hidden != 0,
                   .public_count = in.public_count != 0 };
     SEFL_PASS(dp_plan_compute(&p));
     const dp_claim *server = &p.server[in.neighbours], *others = &p.others[in.neighbours];

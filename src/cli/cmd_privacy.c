@@ -82,17 +82,12 @@ static int digits(double clients)
 static void plan_text(const plan *p)
 {
     const double drawn = (double)p->q.clients * p->q.rate;
-    printf("plan: %" PRIu64 " clients, rate %g (%.*g per round%s), %" PRIu64 " rounds",
-           p->q.clients, p->q.rate, digits(p->q.cohort), p->q.cohort, p->q.hidden ? ", hidden" : "",
-           p->q.rounds);
+    printf("plan: %" PRIu64 " clients, rate %g (%.*g per round), %" PRIu64 " rounds", p->q.clients,
+           p->q.rate, digits(p->q.cohort), p->q.cohort, p->q.rounds);
     if (p->q.max_rounds > 0)
         printf(", each client in at most %" PRIu64, p->q.max_rounds);
     printf(", %s noise\n", dp_sources[p->q.source].name);
-    if (p->q.unit_record && p->q.record_rate < 1)
-        printf("%-34s a single record; a client draws each of its %" PRIu64
-               " with probability %g, in secret\n",
-               "protected unit", p->q.records, p->q.record_rate);
-    else if (p->q.unit_record)
+    if (p->q.unit_record)
         printf("%-34s a single record; a round uses all %" PRIu64 " of a client\n",
                "protected unit", p->q.records);
     if (p->q.cohort < drawn)
@@ -104,10 +99,6 @@ static void plan_text(const plan *p)
     text_epsilon("epsilon against a server", p->q.server, p->q.delta,
                  "   <- limited by the budget");
     text_epsilon("epsilon against others", p->q.others, p->q.delta, "");
-    if (p->q.unit_record && p->q.record_rate < 1)
-        printf("%-34s %" PRIu64 " or more: a client that draws more uploads zeros (probability "
-               "below %g)\n",
-               "privacy.records_max", p->q.records_max, DP_RECORDS_RARE);
     if (p->q.rate < 1 && !p->q.public_count && !p->q.unit_record)
         printf("%-34s the number of participants is never published (divisor: rate x enrolled, or "
                "the weight slot)\n",
@@ -151,12 +142,11 @@ static sefl_status plan_json(const plan *p)
     json_open(&j, '{');
     json_fields(&j, lf_u64("clients", p->q.clients), lf_real("sample_rate", p->q.rate),
                 lf_u64("rounds", p->q.rounds), lf_u64("max_rounds_per_client", p->q.max_rounds),
-                lf_str("noise", dp_sources[p->q.source].name), lf_bool("hidden", p->q.hidden),
+                lf_str("noise", dp_sources[p->q.source].name),
                 lf_bool("public_count", p->q.public_count),
                 lf_str("unit", unit_name[p->q.unit_record]));
     if (p->q.unit_record)
-        json_fields(&j, lf_u64("records", p->q.records), lf_real("record_rate", p->q.record_rate),
-                    lf_u64("records_max", p->q.records_max));
+        json_fields(&j, lf_u64("records", p->q.records));
     json_fields(&j, lf_real("delta", p->q.delta), lf_real("z", p->q.z));
     json_claims(&j, p->q.server, p->q.others);
     if (p->pld) {
@@ -185,22 +175,17 @@ static const char *misuse_of(const plan *p)
            : !(p->clip > 0)                      ? "--clip is 0: it must be above 0"
            : (p->q.epsilon > 0) == (p->q.z > 0)
                ? "either --epsilon (to find z) or --z is required, above 0"
-           : !p->unit && (p->q.record_rate != 1 || p->q.records)
-               ? "--record-rate and --records need --unit record"
-           : p->unit && !p->q.records ? "--unit record needs --records, the records of a client"
-           : p->unit && !(p->q.record_rate > 0) ? "--record-rate is 0: it must be above 0"
-           : p->unit && p->q.hidden
-               ? "--hidden: hiding which clients take part does not amplify the privacy of a "
-                 "record; use --record-rate"
+           : !p->unit && p->q.records    ? "--records needs --unit record"
+           : p->unit && !p->q.records    ? "--unit record needs --records, the records of a client"
            : p->q.z > 0 && p->q.z < 1e-3 ? "--z must be from 0.001 to 1000"
            : p->classic && !(p->q.epsilon > 0)
                ? "--classic needs --epsilon, the epsilon of a single round"
            : !p->correlated && (p->turns.turns.apart || p->turns.momentum != 0)
                ? "--separation and --momentum need --correlated"
            : p->correlated && !(p->q.epsilon > 0) ? "--correlated needs --epsilon: it finds z"
-           : p->correlated && (p->q.rate != 1 || p->q.hidden)
+           : p->correlated && p->q.rate != 1
                ? "--correlated plans no sampling: clients take turns; give --max-rounds-per-client "
-                 "or --separation instead of --sample-rate and --hidden"
+                 "or --separation instead of --sample-rate"
            : p->correlated && (p->unit || p->classic || p->pld)
                ? "--correlated plans --unit client alone, and not with --classic or --pld"
            : p->pld && !law->numerical ? "--pld: joint noise has no privacy-loss accountant; "
@@ -340,11 +325,8 @@ static void spent_text(const ledger *l, const ledger_total *t)
         if (!dp_noise_claims(terms->noise))
             printf("claim: none\n");
         else
-            printf("unit %s, %s noise, z %g, rate %g%s, target epsilon %g at delta %g\n",
+            printf("unit %s, %s noise, z %g, rate %g, target epsilon %g at delta %g\n",
                    unit_name[terms->unit], dp_noise_name(terms->noise), terms->z, terms->rate,
-                   !terms->hidden                      ? ""
-                   : terms->unit == LEDGER_UNIT_RECORD ? " (drawn in secret)"
-                                                       : " (hidden)",
                    terms->epsilon_max, terms->delta);
         spent_filter(l, i, terms);
     }
@@ -379,7 +361,7 @@ static sefl_status spent_json(const ledger *l, const ledger_total *t)
         json_object(&j, NULL, lf_str("task", id), lf_u64("rounds", rounds),
                     lf_str("unit", unit_name[terms->unit]),
                     lf_str("noise", dp_noise_name(terms->noise)), lf_real("z", terms->z),
-                    lf_real("rate", terms->rate), lf_bool("hidden", terms->hidden),
+                    lf_real("rate", terms->rate),
                     lf_u64("max_rounds_per_client", terms->max_rounds_per_client),
                     lf_real("epsilon_max", terms->epsilon_max), lf_real("delta", terms->delta),
                     lf_u64("separation", terms->separation),
@@ -450,8 +432,6 @@ static const setting_def options[] = {
           "by default" },
     { "unit", SETTING_CHOICE, "client", "client record", TO(unit),
       .help = "What the guarantee protects: all data of a client, or a single record" },
-    { "record-rate", SETTING_REAL, "1", TO(q.record_rate), .max = 1, .arg = "Q",
-      .help = "Probability with which a client draws each of its records in a round, in secret" },
     { "records", SETTING_U64, "0", TO(q.records), .min = 1, .max = 1000000000,
       .help = "Number of records of a client, with --unit record" },
     { "max-rounds-per-client", SETTING_U64, "0", TO(q.max_rounds), .min = 1, .max = 1000000000,
@@ -463,8 +443,6 @@ static const setting_def options[] = {
       .help = "With --correlated: rounds from one upload of a client to its next" },
     { "momentum", SETTING_REAL, "0", TO(turns.momentum), .max = 1, .arg = "B",
       .help = "With --correlated: momentum of the aggregation server" },
-    { "hidden", SETTING_FLAG, TO(q.hidden),
-      .help = "Assume that every client uploads in each round; unsampled clients upload zeros" },
     { "public-count", SETTING_FLAG, TO(q.public_count),
       .help = "Assume a public number of participants, so that sampling does not amplify privacy" },
     { "noise", SETTING_CHOICE, "joint", DP_SOURCE_WORDS, TO(q.source),
@@ -490,9 +468,8 @@ static const cli_action actions[] = {
       "Prints the noise multiplier and two epsilons: one against a server or anyone else who sees "
       "which clients take part (the budget limits this one), and one against everyone else.",
       "clients rounds delta",
-      "sample-rate epsilon z unit record-rate records max-rounds-per-client correlated separation "
-      "momentum hidden public-count "
-      "noise dim clip classic pld json",
+      "sample-rate epsilon z unit records max-rounds-per-client correlated separation "
+      "momentum public-count noise dim clip classic pld json",
       0, .run = run_plan },
     { "spent", LEDGER_ARG, "Prints the privacy that each task in a ledger has spent.", NULL,
       "delta json", AT, .run = run_spent },

@@ -71,6 +71,8 @@ static sefl_status unknown_key(const settings *s, sefl_span key, const char *ori
         names[i] = s->schema[i].key;
         if (setting_word(s->schema[i].was, word) >= 0)
             return sefl_fail(SEFL_EINVAL, "%s: %s is now called %s", origin, word, names[i]);
+        if (setting_word(s->schema[i].gone, word) >= 0)
+            return sefl_fail(SEFL_EINVAL, "%s: %s: %s", origin, word, s->schema[i].instead);
     }
     const char *near = suggest_name(word, names);
     if (near)
@@ -198,6 +200,7 @@ static sefl_status check(const setting_def *d, const char *v, const char *origin
     host_port a;
     name_of(name, sizeof name, d, origin);
     SEFL_NEED(is_clean(v, d->lines), SEFL_EINVAL, "%s contains a control character", name);
+    SEFL_NEED(setting_word(d->gone, v) < 0, SEFL_EINVAL, "%s: %s", name, d->instead);
     SEFL_NEED(*v || d->type != SETTING_PATH || d->fallback, SEFL_EINVAL,
               "%s is empty: it must be a path", name);
     SEFL_NEED(*v || d->type != SETTING_LIST, SEFL_EINVAL, "%s is empty", name);

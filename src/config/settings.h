@@ -59,6 +59,8 @@ typedef struct setting_def {
     const char *arg;      /* name of the value in --help: FILE, HOST:PORT; NULL: depends on type */
     const char *example;  /* value that a new file shows if there is no default */
     const char *was;      /* former names of the key, separated by spaces */
+    const char *gone;     /* keys, and words of this setting, that are refused; by spaces ... */
+    const char *instead;  /* ... and the sentence that says what to use instead */
     char letter;          /* short option; 0: none */
     bool lines;           /* TEXT: newlines and tabs are allowed */
     bool map;             /* TEXT: a list of pairs, "a=1,b=2"; in YAML also a map */

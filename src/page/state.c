@@ -100,7 +100,6 @@ static void write_task(json *j, const page_state *s)
     number(j, "rounds", f->rounds);
     number(j, "enrolled", f->enrolled);
     number(j, "need", s->need);
-    word(j, "hidden_sampling", s->hidden);
     json_close(j, '}');
 }
 

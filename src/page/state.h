@@ -43,8 +43,7 @@ typedef struct page_state {
     const char *why;      /* why it is not healthy; NULL: its log says why */
     double database_away; /* its database does not answer since then, Unix time */
     run_facts facts;      /* the task; !known: none */
-    page_known hidden;
-    double need; /* clients without which a round is skipped */
+    double need;          /* clients without which a round is skipped */
 
     uint64_t round; /* the current one; 0: none */
     double arrived, most, asked, refused, late, opened_at, deadline_at;

@@ -4,9 +4,8 @@
  *                   .dim = 945510, .delta = 1e-6, .epsilon = 8 };
  *     SEFL_TRY(dp_plan_compute(&p));                      // p.z, p.server[0].epsilon, ...
  *
- * With unit_record the guarantee is for one record: a client draws each of its `records` records
- * with probability record_rate, and no server sees the draw (docs/PRIVACY.md, section 4). Sampling
- * clients does not amplify it.
+ * With unit_record the guarantee is for one record of a client whose rounds use all its `records`.
+ * Sampling clients does not amplify it.
  *
  * Threads: any.   Secrets: none. */
 #ifndef PRIVACY_PLAN_H
@@ -24,15 +23,13 @@ typedef struct dp_plan {
     double rate, delta;
     double z;       /* noise multiplier; 0: dp_plan_compute finds the smallest for `epsilon` */
     double epsilon; /* target against a server; only if z is 0 */
-    bool hidden, public_count;
+    bool public_count;
     bool unit_record;
-    uint64_t records;   /* unit_record: records of a client */
-    double record_rate; /* unit_record: probability that a client draws a record */
+    uint64_t records; /* unit_record: records of a client */
     /* results */
     dp_claim server[2], others[2]; /* zero-out, replacement */
     double cohort;                 /* mean clients per round, with the limit on rounds per client */
     double signals;                /* mean clipped vectors per round: clients, or their records */
-    uint64_t records_max;          /* unit_record: smallest bound that overflows rarely */
     double noise_over_signal;      /* norm of the noise over the largest norm of the sum */
     double least_cohort;           /* clients per round for noise no larger than the signal */
 } dp_plan;
@@ -84,12 +81,5 @@ void dp_ways_json(json *j, const dp_turns_plan *p);
 
 /* Rounds z up to six decimal places, so that a copied number gives at least as much noise. */
 double dp_z_shown(double z);
-
-/* A client that draws each of n records with this rate, 0 < rate <= 1, gets more than `most` with a
- * probability of at most `rare` (a Chernoff bound): returns the largest such n, or the smallest
- * such `most`. */
-#define DP_RECORDS_RARE 1e-6
-uint64_t dp_records_for(uint64_t most, double rate, double rare);
-uint64_t dp_records_max(uint64_t n, double rate, double rare);
 
 #endif

@@ -2,8 +2,7 @@
  *   1. A client flips a round's coin once and trains it at most once; rounds only grow (`done`).
  *   2. Once TRAINED, the only order is to UPLOAD those bytes, until a receipt or a refusal.
  *   3. The client retries every failure after a pause; only a signed end and the task's own limits
- *      stop it.
- *   4. Under hidden sampling a client that was not selected does the same work with zeros. */
+ *      stop it. */
 #include "protocol/participant.h"
 
 #include "base/alloc.h"
@@ -115,7 +114,7 @@ static sefl_status open_round(participant *m, const participant_event *e, uint64
         m->drawn = e->drawn || (t->sampling == TASK_ALL && t->separation <= 1);
     }
     m->round = n->round;
-    if (!m->drawn && t->sampling != TASK_HIDDEN) { /* not selected, or not its turn */
+    if (!m->drawn) { /* not selected, or not its turn */
         done_with_round(m);
         return SEFL_OK;
     }
@@ -202,7 +201,6 @@ participant_order participant_next(participant *m, uint64_t now_ms)
         o.until_ms = m->retry_ms;
     }
     o.round = m->phase == P_POLL ? m->done : m->round;
-    o.zeros = m->phase == P_TRAIN && !m->drawn;
     return o;
 }
 

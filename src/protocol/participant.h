@@ -8,8 +8,8 @@
  *     order         the driver                                       and reports
  *     POLL          asks AS for a round after `round`                GOT_NEWS
  *     FETCH_MODEL   gets the model, compares its hash                GOT_MODEL
- *     TRAIN         trains, encrypts (zeros: encrypts zeros),        TRAINED
- *                   writes the complete body durably
+ *     TRAIN         trains, encrypts, writes the complete body       TRAINED
+ *                   durably
  *     UPLOAD        sends it, or the rest of it; checks the receipt   GOT_RECEIPT, or REFUSED
  *     SLEEP         waits until until_ms                             (nothing)
  *     STOP          ends: `why`                                      (nothing)
@@ -63,7 +63,6 @@ typedef struct participant_order {
     uint64_t round;    /* POLL: the highest completed round */
     uint64_t until_ms; /* SLEEP */
     const char *why;   /* STOP */
-    bool zeros;        /* TRAIN: hidden sampling did not select this client: encrypt zeros */
 } participant_order;
 
 /* The members of AS's answer to a poll about the current round (JSON: docs/PROTOCOL.md); all are

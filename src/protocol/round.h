@@ -15,7 +15,7 @@
  * by fingerprint: fingerprint 32, body hash 32). In a sealed task it is the root of the tree of
  * counted clients (protocol/counted.h). A body hash is an update's name (crypto/update_name.h).
  * A client's fingerprint is the SHA-256 of the public key in its certificate (SPKI, DER).
- * CSP learns the number of clients even under hidden sampling, but nobody publishes it.
+ * CSP learns the number of clients even if nobody publishes it.
  * Threads: any.   Secrets: none. */
 #ifndef PROTOCOL_ROUND_H
 #define PROTOCOL_ROUND_H

@@ -114,9 +114,6 @@ static sefl_status check_filter(const task *t)
               "task: privacy.filter: nothing is proven for correlated noise together with "
               "sampling, so privacy.sampling must be all; rounds.separation lets clients take "
               "turns instead");
-    SEFL_NEED(t->record_rate == 1, SEFL_EINVAL,
-              "task: privacy.filter: nothing is proven for correlated noise together with records "
-              "drawn in secret, so privacy.record_rate must be 1");
     SEFL_NEED(t->server != TASK_ADAM, SEFL_EINVAL,
               "task: privacy.filter: a single round has more noise, which the divisor of server "
               "Adam does not stand, so server.step must be average or momentum");
@@ -129,8 +126,8 @@ static sefl_status check_filter(const task *t)
     return SEFL_OK;
 }
 
-/* Amplification by sampling (docs/PRIVACY.md) requires that each client draws its own secret coin,
- * that the number of participants is not published, and that nothing closes a round early. */
+/* Amplification by sampling (docs/PRIVACY.md) requires that each client flips its own coin, that
+ * the number of participants is not published, and that nothing closes a round early. */
 static sefl_status check_sampling(const task *t, pack_nano rate)
 {
     if (t->sampling == TASK_ALL) {
@@ -144,36 +141,19 @@ static sefl_status check_sampling(const task *t, pack_nano rate)
         t->clients_max >= t->enrolled, SEFL_EINVAL,
         "task: rounds.clients_max is %u: with sampling, it must allow every enrolled client (%u)",
         t->clients_max, t->enrolled);
-    if (t->sampling == TASK_HIDDEN) {
-        SEFL_NEED(
-            t->enough == 0, SEFL_EINVAL,
-            "task: rounds.enough is %u: with hidden sampling, a round closes only at its deadline",
-            t->enough);
-        SEFL_NEED(t->max_rounds_per_client == 0 || t->max_rounds_per_client >= t->rounds,
-                  SEFL_EINVAL,
-                  "task: rounds.max_per_client is %llu: with hidden sampling, every client uploads "
-                  "in every round",
-                  (unsigned long long)t->max_rounds_per_client);
-    } else {
-        SEFL_NEED(share(rate) * t->enrolled >= t->threshold, SEFL_EINVAL,
-                  "task: privacy.rate x rounds.enrolled is %g, below rounds.threshold (%u): most "
-                  "rounds would be skipped",
-                  share(rate) * t->enrolled, t->threshold);
-    }
+    SEFL_NEED(share(rate) * t->enrolled >= t->threshold, SEFL_EINVAL,
+              "task: privacy.rate x rounds.enrolled is %g, below rounds.threshold (%u): most "
+              "rounds would be skipped",
+              share(rate) * t->enrolled, t->threshold);
     return SEFL_OK;
 }
 
-/* A record's privacy is amplified by its own secret coin alone. The coin of its client would not
- * do: the client's other records reveal it (docs/PRIVACY.md, section 4). */
-static sefl_status check_records(const task *t, pack_nano record_rate)
+static sefl_status check_records(const task *t)
 {
     if (t->unit != TASK_UNIT_RECORD) {
         SEFL_NEED(t->records_max == 0, SEFL_EINVAL,
                   "task: privacy.records_max is %u: must be 0 if privacy.unit is client",
                   t->records_max);
-        SEFL_NEED(record_rate == PACK_ONE, SEFL_EINVAL,
-                  "task: privacy.record_rate is %g: must be 1 if privacy.unit is client",
-                  share(record_rate));
         return SEFL_OK;
     }
     SEFL_NEED(!t->external, SEFL_EINVAL,
@@ -183,11 +163,6 @@ static sefl_status check_records(const task *t, pack_nano record_rate)
               "task: privacy.unit is record: this unit requires noise");
     SEFL_NEED(t->records_max >= 1, SEFL_EINVAL,
               "task: privacy.records_max is 0: must be above 0 if privacy.unit is record");
-    SEFL_NEED(record_rate > 0, SEFL_EINVAL,
-              "task: privacy.record_rate is 0: no record would ever be drawn");
-    SEFL_NEED(t->sampling != TASK_HIDDEN, SEFL_EINVAL,
-              "task: privacy.sampling is hidden: hiding which clients take part does not amplify "
-              "the privacy of a record; use all, and privacy.record_rate below 1");
     SEFL_NEED(t->local_steps == 1, SEFL_EINVAL,
               "task: training.steps is %u: must be 1 if privacy.unit is record", t->local_steps);
     SEFL_NEED(t->optim.kind == OPTIM_SGD, SEFL_EINVAL,
@@ -350,14 +325,13 @@ static sefl_status check_claim(const task *t)
                   "%.4g, and below %g nothing can be claimed; use more noise, or claim none",
                   t->z, all.z, least);
     }
-    if (!t->secret_draw)
-        ev.rate = 1;
+    ev.rate = 1;
     SEFL_PASS(dp_event_check(&ev));
     SEFL_PASS(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = t->delta }));
     SEFL_NEED(c.claimed, SEFL_EINVAL, "privacy.claim is dp: %s", c.why_not ? c.why_not : "?");
     const bool carries = t->noise == TASK_NOISE_OWN && t->ahe.pack.g > 0;
     SEFL_NEED(
-        !carries || (!t->amplified && !t->secret_draw), SEFL_EINVAL,
+        !carries || !t->amplified, SEFL_EINVAL,
         "privacy.claim is dp: own noise under paillier has no proof for a claim that relies on "
         "sampling; use crypto.scheme pad, privacy.noise joint, or claim none");
     SEFL_NEED(
@@ -415,7 +389,6 @@ static sefl_status derive(task *t, const task_draft *d)
     t->claim = d->claim != 0;
     t->has_valid = memcmp(t->valid_hash, none, sizeof none) != 0;
     t->rate = share(d->rate);
-    t->record_rate = share(d->record_rate);
     t->clip_quantile = share(d->clip_quantile);
     t->server_lr = share(t->step_nano);
     t->server_optim.kind = t->server == TASK_AVERAGE    ? OPTIM_SGD
@@ -430,16 +403,15 @@ static sefl_status derive(task *t, const task_draft *d)
     SEFL_PASS(check_sampling(t, d->rate));
     SEFL_PASS(check_turns(t));
     SEFL_PASS(check_privacy(t, z));
-    SEFL_PASS(check_records(t, d->record_rate));
+    SEFL_PASS(check_records(t));
     SEFL_PASS(check_filter(t));
     SEFL_PASS(check_clip(t));
     SEFL_NEED(memcmp(t->servers.as, t->servers.csp, sizeof t->servers.as) != 0, SEFL_EINVAL,
               "task: servers.aggregator and servers.csp are the same key: the servers must be "
               "different parties");
     t->amplified =
-        t->claim && t->unit == TASK_UNIT_CLIENT && t->sampling != TASK_ALL && t->enough == 0;
-    t->secret_draw = t->sampling == TASK_HIDDEN || t->record_rate < 1;
-    t->publish_count = t->sampling != TASK_HIDDEN && !t->amplified;
+        t->claim && t->unit == TASK_UNIT_CLIENT && t->sampling == TASK_OPEN && t->enough == 0;
+    t->publish_count = !t->amplified;
 
     SEFL_PASS(derive_keys(t, d, schemes[d->scheme].pack));
     SEFL_PASS(derive_model(t));
@@ -591,9 +563,7 @@ dp_event task_event(const task *t, uint64_t count)
     const dp_noise law = source ? source->law : DP_NOISE_NONE;
     const dp_event ev = { .noise = law,
                           .z = t->grid.z,
-                          .rate = t->unit == TASK_UNIT_RECORD ? t->record_rate
-                                  : t->amplified              ? t->rate
-                                                              : 1,
+                          .rate = t->amplified ? t->rate : 1,
                           .count = count,
                           .dim = dp_law_of(law)->uses_dim ? t->values : 0,
                           .sigma_steps = t->sigma_steps };

@@ -31,7 +31,7 @@ struct seal_suite;   /* crypto/seal/seal.h */
 
 enum { TASK_ID = 32, TASK_NAME_MAX = 64, TASK_BYTES_MAX = 1 << 20 };
 
-typedef enum task_sampling { TASK_ALL, TASK_OPEN, TASK_HIDDEN } task_sampling;
+typedef enum task_sampling { TASK_ALL, TASK_OPEN } task_sampling;
 typedef enum task_weights { TASK_EQUAL, TASK_CAPPED } task_weights;
 typedef enum task_unit { TASK_UNIT_CLIENT, TASK_UNIT_RECORD } task_unit;
 typedef enum task_schedule { TASK_CONSTANT, TASK_LINEAR, TASK_COSINE } task_schedule;
@@ -70,7 +70,6 @@ typedef struct task {
     dp_filter filter;      /* correlated noise; b = 0: the noise of each round is independent */
     task_unit unit;
     uint32_t records_max; /* unit record: maximum records of a client per round; else 0 */
-    double record_rate;   /* probability that a client draws a record; 1: no draw */
     task_sampling sampling;
     double rate; /* 1 for TASK_ALL */
     task_weights weights;
@@ -110,11 +109,8 @@ typedef struct task {
     unsigned filter_bits; /* with a filter: bits below the coarse step of the noise that a server
                            * keeps (F); else 0 */
     double sigma_steps;   /* own: standard deviation of each server's noise in fine steps; else 0 */
-    bool amplified;       /* the claim uses the sampling of clients: against everybody under hidden
-                         * sampling, against all but the servers under open sampling */
-    bool secret_draw;     /* the servers do not see which units a round draws: hidden sampling of
-                         * clients, or records drawn in secret */
-    bool publish_count;   /* the number of participants is public: neither amplified nor hidden */
+    bool amplified; /* the claim against all but the servers uses the open sampling of clients */
+    bool publish_count; /* the number of participants is public: not amplified */
 } task;
 
 /* Parses and checks a document and derives members. SEFL_EPROTO for a malformed document;
@@ -199,11 +195,11 @@ double task_filter_s(const task *t, uint64_t rounds);
 double task_model_z(const task *t);
 
 /* Returns the accountant's event for `count` releases of this task, against observers who do not
- * see participation: rate is record_rate if the unit is a record, otherwise 1 unless t->amplified.
+ * see participation: rate is 1 unless t->amplified.
  * If there is no claim (noise none), all members except count are zero, as in a ledger. With a
  * filter, the first `count` rounds are one release, and the event holds against everybody. Against
  * a server the ledger's budget check (store/ledger.h) uses min(count, max_rounds_per_client), and
- * rate 1 unless t->secret_draw.
+ * rate 1.
  * terms_of_task (sum/terms.h) builds the ledger_terms from this event and from the task's id,
  * sampling, unit, max_rounds_per_client, epsilon and delta. */
 struct dp_event task_event(const task *t, uint64_t count);

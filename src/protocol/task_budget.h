@@ -16,8 +16,7 @@
 #include "protocol/task.h"
 
 /* Returns the accountant's event for `rounds` rounds against a server or anyone who sees who takes
- * part: sampling amplifies only if it is secret (t->secret_draw), and a limit on rounds per client
- * counts. */
+ * part: sampling does not amplify, and a limit on rounds per client counts. */
 dp_event task_event_server(const task *t, uint64_t rounds);
 
 /* Counts the rounds that keep t->epsilon, at most t->rounds. The task must make a claim. */

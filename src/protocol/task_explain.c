@@ -220,7 +220,8 @@ static sefl_status cheating_as(sefl_buf *out, const task *t)
                       t->threshold);
     return wr_fmt(
         out, "  an AS that cheats  may spoil the result; %s, as long as CSP follows the protocol\n",
-        t->claim ? "the guarantee below holds against it too" : "learns no exact sum");
+        t->claim ? "the guarantee against a server, below, holds against it too"
+                 : "learns no exact sum");
 }
 
 static sefl_status who_learns_what(sefl_buf *out, const task *t)
@@ -237,18 +238,15 @@ static sefl_status who_learns_what(sefl_buf *out, const task *t)
                      limit));
     SEFL_PASS(
         wr_fmt(out,
-               "  AS                 who takes part%s, when, and the %s average of each round;\n"
+               "  AS                 who takes part, when, and the %s average of each round;\n"
                "                     %s\n"
                "                     never: one client's update%s\n",
-               t->sampling == TASK_HIDDEN ? " in the task (but not who is sampled)" : "",
                mode->noisy ? "noisy" : "exact", limit, mode->as_never));
     SEFL_PASS(wr_fmt(out,
                      "  CSP                %s; the model, if it owns a client\n"
                      "                     never: one client's update, the sum%s\n",
-                     !task_is_sealed(t) ? "the number of clients that AS states"
-                     : t->sampling == TASK_HIDDEN
-                         ? "who takes part in each round (but not who is sampled)"
-                         : "who takes part in each round",
+                     task_is_sealed(t) ? "who takes part in each round"
+                                       : "the number of clients that AS states",
                      mode->csp_never));
     SEFL_PASS(wr_fmt(
         out, "  an eavesdropper    who takes part, and the sizes (equal for all clients) and times "
@@ -292,39 +290,17 @@ static sefl_status no_guarantee(sefl_buf *out, const task *t)
             : "");
 }
 
-static sefl_status record_claim(sefl_buf *out, const task *t)
-{
-    if (t->record_rate == 1)
-        return wr_fmt(out, "  The records of a client take turns, and everybody can compute which "
-                           "of them a round uses, so no\n"
-                           "  amplification by sampling is claimed.\n");
-    return wr_fmt(
-        out,
-        "  In each round a client draws each of its records in secret, with probability %g, and "
-        "trains only on\n"
-        "  those that it drew. Nobody else learns the draw, so the amplification holds against AS "
-        "too. A client that\n"
-        "  draws more than %u records uploads zeros. All uploads wait for a random moment, so "
-        "that their time does not\n"
-        "  reveal how many records were drawn.\n",
-        t->record_rate, t->records_max);
-}
-
 static sefl_status sampling_claim(sefl_buf *out, const task *t)
 {
     if (t->unit == TASK_UNIT_RECORD)
-        return record_claim(out, t);
+        return wr_fmt(out,
+                      "  Each round uses at most %u records of a client, and everybody can "
+                      "compute which. Every record is charged\n"
+                      "  as if each round used it.\n",
+                      t->records_max);
     if (t->sampling == TASK_ALL)
         return wr_fmt(out, "  Every client may take part in every round, so no amplification by "
                            "sampling is claimed.\n");
-    if (t->sampling == TASK_HIDDEN)
-        return wr_fmt(
-            out,
-            "  Each client draws in secret whether it takes part (probability %g); if not, it "
-            "uploads\n"
-            "  encrypted zeros. Nobody else learns the draw, so the amplification holds against AS "
-            "too.\n",
-            t->rate);
     if (t->amplified)
         return wr_fmt(out,
                       "  Each client takes part with probability %g, drawn on its own. AS sees who "

@@ -380,6 +380,19 @@ static sefl_status read_object(task_draft *d, json_t *object, const char *group,
     return SEFL_OK;
 }
 
+/* Before the version: a task with such a member has an older one. */
+static sefl_status refuse_draws(const json_t *root)
+{
+    const json_t *privacy = json_object_get(root, "privacy");
+    const char *rate = json_string_value(json_object_get(privacy, "record_rate"));
+    const char *sampling = json_string_value(json_object_get(privacy, "sampling"));
+    SEFL_NEED(!rate || strcmp(rate, "1") == 0, SEFL_EUNSUPPORTED,
+              "task: privacy.record_rate: " TASK_NO_DRAWS);
+    SEFL_NEED(!sampling || strcmp(sampling, "hidden") != 0, SEFL_EUNSUPPORTED,
+              "task: privacy.sampling: " TASK_NO_DRAWS);
+    return SEFL_OK;
+}
+
 sefl_status task_draft_read(task_draft *d, sefl_span document)
 {
     sefl_status st = SEFL_OK;
@@ -396,6 +409,7 @@ sefl_status task_draft_read(task_draft *d, sefl_span document)
             &e, document.p[0] == '{' ? "task" : "not a task ('sefl task new', 'sefl task sign')");
         goto done;
     }
+    SEFL_TRY(refuse_draws(root));
     const json_t *version = json_object_get(root, "sefl_task");
     SEFL_CHECK(!json_is_integer(version) || json_integer_value(version) == TASK_VERSION,
                SEFL_EUNSUPPORTED,

@@ -30,10 +30,16 @@
 #include "model/lm_settings.h"
 #include "protocol/task.h"
 
-#define TASK_VERSION   4
+#define TASK_VERSION   5
 #define TASK_BODIES    MODEL_BODIES " external"
 #define TASK_NO_VALID  "0000000000000000000000000000000000000000000000000000000000000000"
 #define TASK_COUNT_MAX (UINT64_C(1) << 53) /* the limit for exact integers in JSON */
+
+/* A former setting and a former word of privacy.sampling, and the sentence that refuses them. */
+#define TASK_DRAWS "privacy.record_rate hidden"
+#define TASK_NO_DRAWS                                                                             \
+    "no claim rests on a secret draw any more, because the time of an upload can reveal it; use " \
+    "privacy.record_turns for records, and privacy.sampling all or open for clients"
 
 /* clang-format off */
 #define TASK_FIELDS(S, F, O)                                                                       \
@@ -96,11 +102,9 @@
       "what the claim protects: all text of a client, or a single record")                         \
     S("privacy.records_max", U64, t.records_max, "0", 0, 1 << 20, NULL,                            \
       "maximum number of records per client and round, if privacy.unit is record")                 \
-    S("privacy.record_rate", NANO, record_rate, "1", 0, 1, NULL,                                   \
-      "probability with which a client draws each of its records in a round, in secret, if "       \
-      "privacy.unit is record; 1 means that the records take turns")                               \
-    S("privacy.sampling", CHOICE, t.sampling, "all", 0, 0, "all open hidden",                      \
-      "which clients take part: all, or a sample that AS sees (open) or cannot see (hidden)")      \
+    S("privacy.sampling", CHOICE, t.sampling, "all", 0, 0, "all open",                             \
+      "which clients take part: all, or a sample (open): each client flips its own coin, and AS "  \
+      "sees who takes part", .gone = TASK_DRAWS, .instead = TASK_NO_DRAWS)                         \
     S("privacy.rate", NANO, rate, "1", 0, 1, NULL, "probability that a client is sampled")         \
     S("privacy.weights", CHOICE, t.weights, "equal", 0, 0, "equal capped",                         \
       "weight of a client: equal for all clients, or its number of words (with a trainer: "        \
@@ -167,7 +171,7 @@ typedef struct task_draft {
     task t;
     uint32_t version;
     unsigned body, claim, scheme, seal;
-    pack_nano rate, record_rate, clip_quantile;
+    pack_nano rate, clip_quantile;
     struct {
         ahe_pub *pub;
     } key;

@@ -415,7 +415,7 @@ static sefl_status z_of_epsilon(maker *m)
     SEFL_TRY(wr_checked(&document, &t, m));
     m->silent = false;
     t.claim = true;
-    t.amplified = t.sampling == TASK_HIDDEN;
+    t.amplified = false;
     t.epsilon = epsilon;
     t.delta = delta;
     SEFL_TRY(sefl_at(task_budget_z(&z, &t), "privacy.epsilon over %llu rounds",

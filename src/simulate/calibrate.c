@@ -8,7 +8,7 @@
 #include "config/settings.h"
 #include "protocol/task_model.h"
 #include "roles/aggregator/step.h"
-#include "roles/client/record_draw.h"
+#include "roles/client/record_turns.h"
 #include "simulate/servers.h"
 
 #include <limits.h>
@@ -36,10 +36,8 @@ typedef struct bench {
 
 uint64_t calibrate_words(const task *t, const corpus *text)
 {
-    if (t->unit == TASK_UNIT_RECORD) {
-        const size_t n = record_draw_candidates(t, text->docs);
-        return (uint64_t)ceil(t->record_rate * (double)text->line[text->doc[n]]);
-    }
+    if (t->unit == TASK_UNIT_RECORD)
+        return (uint64_t)text->line[text->doc[record_turns_of(t, 1, text->docs).count]];
     uint64_t columns = t->model.batch, n = text->tokens;
     if (t->external)
         return 0;
@@ -84,7 +82,6 @@ static sefl_status time_training(const bench *b, rates *r)
     e.full = false;
     s.e = &e;
     s.task.local_epochs = 0;
-    s.task.record_rate = 1; /* a known number of records */
     SEFL_TRY(work_new(&w, &s, b->pool, NULL, NULL, NULL));
     SEFL_TRY(sefl_new(&set, n, sizeof *set));
     for (uint32_t i = 0; i < n; i++)

@@ -62,7 +62,6 @@ static void participation(plan *p, const federation *s)
         p->per_round = t->enough;
     if (p->per_round > t->clients_max)
         p->per_round = t->clients_max;
-    p->drawn = t->sampling == TASK_HIDDEN ? p->per_round * t->rate : p->per_round;
     if (share < 0.999)
         plan_warn(
             w,
@@ -84,11 +83,11 @@ static task as_claimed(const task *t)
 {
     task as_if = *t;
     as_if.claim = true;
-    as_if.amplified = t->sampling != TASK_ALL && t->enough == 0;
+    as_if.amplified = t->sampling == TASK_OPEN && t->enough == 0;
     return as_if;
 }
 
-/* Computes epsilon of `count` rounds. Against a server sampling amplifies only if it is secret. */
+/* Computes epsilon of `count` rounds. Against a server sampling does not amplify. */
 static sefl_status epsilon_of(dp_claim *server, dp_claim *others, const task *t, uint64_t count,
                               double delta)
 {
@@ -129,13 +128,14 @@ static double clips(const task *t)
     return t->unit == TASK_UNIT_RECORD ? t->records_max : 1;
 }
 
-double plan_noise_ratio(const federation *s, double drawn)
+double plan_noise_ratio(const federation *s, double clients)
 {
     const task *t = &s->task;
     if (!task_mode(t)->noisy)
         return 0;
-    return drawn > 0 ? noises(s) * task_model_z(t) * sqrt((double)t->values) / (drawn * clips(t))
-                     : HUGE_VAL;
+    return clients > 0
+               ? noises(s) * task_model_z(t) * sqrt((double)t->values) / (clients * clips(t))
+               : HUGE_VAL;
 }
 
 const char *plan_fewer_values(const federation *s)
@@ -148,13 +148,8 @@ sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double d
 {
     dp_event want = { .noise = source_of(t)->law, .rate = 1, .count = t->rounds, .dim = t->values };
     double root = sqrt((double)t->values), z;
-    double drawn = t->sampling == TASK_HIDDEN ? t->rate : 1; /* zeros are no signal */
-    drawn *= clips(t);
+    const double each = clips(t);
     *out = (plan_need){ .epsilon = epsilon, .delta = delta };
-    if (t->unit == TASK_UNIT_RECORD)
-        want.rate = t->record_rate;
-    else if (t->sampling == TASK_HIDDEN && t->enough == 0)
-        want.rate = t->rate;
     out->turns = t->separation;
     if (t->filter.b > 0) { /* correlated: what the last model contains counts */
         task as_if = as_claimed(t);
@@ -167,8 +162,8 @@ sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double d
         SEFL_PASS(dp_find_z(&z, &want, epsilon, &(dp_question){ .delta = delta }));
         out->z = z;
     }
-    out->clients = (uint64_t)ceil(z * root / PLAN_RATIO_GOOD / drawn);
-    out->no_larger = (uint64_t)ceil(z * root / PLAN_RATIO_BAD / drawn);
+    out->clients = (uint64_t)ceil(z * root / PLAN_RATIO_GOOD / each);
+    out->no_larger = (uint64_t)ceil(z * root / PLAN_RATIO_BAD / each);
     return SEFL_OK;
 }
 
@@ -252,7 +247,7 @@ static sefl_status privacy(plan *p, const federation *s)
     p->delta = all.delta;
     SEFL_PASS(plan_classic_of(&p->classic, s, t->rounds));
     p->unit_record = t->unit == TASK_UNIT_RECORD;
-    p->noise_ratio = plan_noise_ratio(s, p->drawn);
+    p->noise_ratio = plan_noise_ratio(s, p->per_round);
     p->has_epsilon = all.known;
     p->epsilon_server = all.server;
     p->epsilon_others = all.others;
@@ -307,10 +302,9 @@ static void privacy_warnings(plan *p, const federation *s)
                   p->noise ? "" : ": the server learns the exact average");
     if (p->noise_ratio > PLAN_RATIO_BAD)
         plan_warn(w,
-                  "at %.0f clients%s this noise drowns the update (%.3g times the largest signal): "
+                  "at %.0f clients this noise drowns the update (%.3g times the largest signal): "
                   "epsilon %g needs about %" PRIu64 "; %s or fewer rounds need less",
-                  p->drawn, p->drawn < p->per_round ? " sampled per round" : "", p->noise_ratio,
-                  PLAN_EPSILON, n, plan_fewer_values(s));
+                  p->per_round, p->noise_ratio, PLAN_EPSILON, n, plan_fewer_values(s));
     else if (p->noise_ratio > PLAN_RATIO_GOOD)
         plan_warn(w,
                   "the noise is %.2f times the largest signal: learning will be slow above a third",
@@ -344,14 +338,13 @@ static void seconds(plan *p, const federation *s, const rates *r)
     const experiment *e = s->e;
     const task *t = &s->task;
     double d = (double)t->values, n = p->per_round, words = mean_words(s);
-    double trained = p->drawn;
     plan_seconds *c = &p->client, *one = &p->round;
     p->words = (uint64_t)words;
     c->train = e->trainer ? 0 : 1e-6 * r->train_us_token * words;
-    one->train = trained * c->train;
+    one->train = n * c->train;
     double rounding = e->protection->quantises ? 1e-9 * r->round_ns_value * d : 0;
     c->encrypt = rounding;
-    one->encrypt = trained * rounding;
+    one->encrypt = n * rounding;
     if (e->full) {
         double encryption = 1e-3 * r->encrypt_ms_update + 1e-9 * r->encrypt_ns_value * d;
         c->encrypt += encryption;
@@ -467,10 +460,9 @@ sefl_status plan_json(sefl_buf *out, const plan *p)
     json_open(&j, '{');
     json_fields(&j, lf_str("protection", p->protection), lf_str("crypto", p->crypto),
                 lf_str("scheme", p->scheme), lf_u64("clients", p->clients),
-                lf_real("clients_per_round", p->per_round), lf_real("clients_drawn", p->drawn),
-                lf_u64("rounds", p->rounds), lf_u64("rounds_asked", p->rounds_asked),
-                lf_u64("values", p->values), lf_u64("threads", p->threads),
-                lf_u64("up_bytes_per_client", p->up_bytes),
+                lf_real("clients_per_round", p->per_round), lf_u64("rounds", p->rounds),
+                lf_u64("rounds_asked", p->rounds_asked), lf_u64("values", p->values),
+                lf_u64("threads", p->threads), lf_u64("up_bytes_per_client", p->up_bytes),
                 lf_u64("down_bytes_per_client", p->down_bytes),
                 lf_real("up_bytes", p->per_round * (double)p->up_bytes),
                 lf_real("down_bytes", p->asked * (double)p->down_bytes),

@@ -7,7 +7,7 @@
  * the accountant. The number of participants is an average over sampling, dropout and stragglers.
  *
  * Noise ratio. The noise norm divided by the largest possible norm of the sum is z * sqrt(d) /
- * clients for any clip. Under hidden sampling only sampled clients count (the others send zeros).
+ * clients for any clip.
  * With noise `own` both servers add noise, which multiplies the ratio by sqrt(2). Above 1 the noise
  * is larger than the update; at a third (PLAN_RATIO_GOOD) a run still learns. The plan derives from
  * PLAN_RATIO_GOOD how many clients epsilon 8 needs.
@@ -69,7 +69,6 @@ typedef struct plan {
     const char *protection, *crypto, *scheme;
     uint32_t clients; /* enrolled */
     double per_round; /* mean number of updates in a round */
-    double drawn;     /* mean number of updates, without the zeros of hidden sampling */
     double asked;     /* mean number of clients that fetch the model */
     uint64_t rounds;  /* rounds that the budget allows, at most rounds_asked */
     uint64_t rounds_asked;
@@ -86,7 +85,7 @@ typedef struct plan {
 
     bool noise; /* the mode adds noise */
     bool claim;
-    double z, noise_ratio; /* z sqrt(d) / drawn */
+    double z, noise_ratio; /* z sqrt(d) / clients */
     bool has_epsilon;      /* epsilon over all rounds is known, even if nothing is claimed */
     double epsilon_server, epsilon_others, delta;
     bool unit_record; /* the epsilons are for a record, not a client */
@@ -102,9 +101,9 @@ typedef struct plan {
     plan_warnings warnings;
 } plan;
 
-/* Returns the noise norm divided by the largest norm of a sum of `drawn` clients; 0 if there is no
+/* Returns the noise norm divided by the largest norm of a sum of so many clients; 0 if there is no
  * noise. */
-double plan_noise_ratio(const federation *s, double drawn);
+double plan_noise_ratio(const federation *s, double clients);
 
 /* Returns how the updates of this experiment could have fewer values, for a warning. */
 const char *plan_fewer_values(const federation *s);

@@ -25,7 +25,7 @@ typedef struct person {
     uint32_t turn;
     bool waiting; /* for the next round */
     bool slow;
-    bool zeros, dies;
+    bool dies;
     bool chosen;      /* network.exact: fails in this round */
     bool busy;        /* working on the open round */
     uint64_t busy_ms; /* time that it needs for this round */
@@ -188,20 +188,11 @@ static sefl_status act(population *c, uint32_t i, uint64_t now)
             SEFL_PASS(tell(c, i, PARTICIPANT_GOT_MODEL, now));
             continue;
         case PARTICIPANT_TRAIN:
-            p->zeros = o.zeros;
             if (p->dies && p->dies_at < 0.8)
                 return push(c, i, DIED, now + (uint64_t)(p->dies_at * (double)p->busy_ms));
             return push(c, i, TRAINED, now + first);
         case PARTICIPANT_UPLOAD:
             at = now + rest;
-            if (c->s->task.sampling == TASK_HIDDEN && c->left_until > now) {
-                uint64_t left = c->left_until - now,
-                         part = 0; /* third quarter, as in roles/client */
-                sefl_rng rng = seeded_rng(&p->jitter);
-                if (left >= 4)
-                    SEFL_PASS(rng_below(&rng, &part, left / 4));
-                at = at > now + left / 2 + part ? at : now + left / 2 + part;
-            }
             return push(c, i, p->dies ? DIED : ARRIVED, at);
         case PARTICIPANT_STOP:
             p->waiting = false;
@@ -233,7 +224,7 @@ static sefl_status arrive(population *c, uint32_t i, uint64_t now)
             c->fates[i] = 'r';
         return tell(c, i, PARTICIPANT_REFUSED, now);
     }
-    c->set[c->in_set++] = (population_member){ .client = i, .zeros = c->p[i].zeros };
+    c->set[c->in_set++] = (population_member){ .client = i };
     c->taken[i]++;
     c->fates[i] = 'a';
     c->p[i].busy = false;

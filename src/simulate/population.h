@@ -31,7 +31,7 @@ typedef struct population population;
 
 typedef struct population_member {
     uint32_t client;
-    bool zeros; /* hidden sampling did not select this client, so it uploads zeros */
+    bool zeros; /* a measurement (calibrate.h): it uploads zeros and does not train */
 } population_member;
 
 typedef struct population_counts {

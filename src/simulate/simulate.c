@@ -258,7 +258,7 @@ static sefl_status keep(void *ctx, uint64_t round)
     SEFL_PASS(run_state_write(&s->state, run_path(&s->folder, "state")));
     forget(s);
     run_totals_add(&s->out->t, &s->r);
-    if (s->c->turnout && t->sampling != TASK_HIDDEN)
+    if (s->c->turnout)
         s->c->turnout(s->c->ctx, s->r.round, population_fates(s->population),
                       s->federation->clients);
     if (s->c->round)

@@ -43,7 +43,7 @@ typedef struct simulate_config {
     /* r contains the rounds that an earlier process finished, and the warnings so far. */
     void (*begin)(void *ctx, const federation *f, const struct simulate_result *r);
     void (*round)(void *ctx, const run_line *r);
-    /* Before `round`, unless sampling is hidden: what became of each client (population_fates). */
+    /* Before `round`: what became of each client (population_fates). */
     void (*turnout)(void *ctx, uint64_t round, const char *fates, uint32_t clients);
     const sefl_progress *progress; /* counts a round's clients; may stop the run */
     /* Called in every small unit of work (work.h, servers.h), so that a run can stop soon. Several

@@ -58,14 +58,13 @@ void simulate_warn_late(simulate_result *r, const federation *f)
     else
         return;
     double clients = t->all.clients / (double)(t->rounds - t->skipped);
-    double drawn = f->task.sampling == TASK_HIDDEN ? clients * f->task.rate : clients;
-    double ratio = plan_noise_ratio(f, drawn);
+    double ratio = plan_noise_ratio(f, clients);
     if (ratio > PLAN_RATIO_GOOD)
         plan_warn(w,
                   "the noise drowned the model: %s. The noise is %.3g times the largest signal of "
                   "%.0f clients, and learning needs less than a third: use more clients per round, "
                   "%s or a smaller privacy.z ('sefl plan' computes it)",
-                  what, ratio, drawn, plan_fewer_values(f));
+                  what, ratio, clients, plan_fewer_values(f));
     else
         plan_warn(w, "training made the model worse: %s: try a smaller training.lr or server.lr",
                   what);

@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "privacy/mechanism/quantise.h"
 #include "protocol/update.h"
-#include "roles/client/record_draw.h"
 #include "roles/client/train.h"
 
 #include <assert.h>
@@ -203,7 +202,6 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const populatio
     const corpus *text = &w->s->text[who->client];
     bool integers = w->s->e->protection->quantises;
     size_t zeroed;
-    uint8_t seed[RECORD_DRAW_SEED];
     sefl_rng rng;
     client_train job = { .task = t,
                          .text = text,
@@ -221,10 +219,6 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const populatio
         goto done;
     }
     if (t->unit == TASK_UNIT_RECORD) {
-        sefl_rng draw;
-        SEFL_TRY(coins_for(coins, &draw, "records", w->header.round, 0));
-        SEFL_TRY(rng_fill(&draw, seed, sizeof seed));
-        job.draw = t->record_rate < 1 ? seed : NULL;
         memcpy(lm_theta(l->m), w->theta, t->params * sizeof *w->theta);
         SEFL_TRY(client_train_records(&job, l->X, &zeroed, l->one, l->v, &rng));
         *diverged = zeroed > 0;

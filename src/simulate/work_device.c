@@ -60,20 +60,13 @@ static int by_steps(const void *a, const void *b)
     return x->member < y->member ? -1 : x->member > y->member;
 }
 
-/* Orders the turns: clients that train, then clients that upload zeros. Returns the number of
- * clients that train. */
-static uint32_t put_in_order(work *w, uint32_t n)
+/* Orders the turns: for integers by the number of steps. */
+static void put_in_order(work *w, uint32_t n)
 {
-    uint32_t m = 0, rest = 0;
     for (uint32_t i = 0; i < n; i++)
-        if (!w->set[i].zeros)
-            w->turns[m++] = (work_turn){ .member = i, .steps = job_of(w, &w->set[i]).limit };
-    for (uint32_t i = 0; i < n; i++)
-        if (w->set[i].zeros)
-            w->turns[m + rest++] = (work_turn){ .member = i };
+        w->turns[i] = (work_turn){ .member = i, .steps = job_of(w, &w->set[i]).limit };
     if (w->s->e->protection->quantises)
-        qsort(w->turns, m, sizeof *w->turns, by_steps);
-    return m;
+        qsort(w->turns, n, sizeof *w->turns, by_steps);
 }
 
 /* ---- a group --------------------------------------------------------------------------------- */
@@ -257,42 +250,30 @@ static sefl_status add_noise(work *w)
 /* Adds the weights. The turns have the order of the clients for floats. */
 static uint64_t all_weights(const work *w, uint32_t n)
 {
-    const work_turn *next = w->turns;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < n; i++)
-        sum += work_weight(w, w->set[i].client, !w->set[i].zeros && next++->diverged);
+        sum += work_weight(w, w->set[i].client, w->turns[i].diverged);
     return sum;
-}
-
-/* Runs a client that was not drawn: it encrypts zeros. */
-static sefl_status zero_client(void *ctx, unsigned lane_number, size_t begin, size_t end)
-{
-    const group *g = ctx;
-    return work_one_client(g->w, lane_number, g->turn[begin].member, end);
 }
 
 sefl_status work_device_round(work *w, uint32_t n, const sefl_progress *progress)
 {
     const bool integers = w->s->e->protection->quantises;
-    const uint32_t m = put_in_order(w, n), slots = engine_get_facts(w->judge)->slots;
+    const uint32_t slots = engine_get_facts(w->judge)->slots;
+    put_in_order(w, n);
     SEFL_PASS(engine_theta(w->judge, w->theta));
     if (w->device_sums)
         SEFL_PASS(sum_begin(w));
-    for (uint32_t at = 0; at < m; at += slots) {
+    for (uint32_t at = 0; at < n; at += slots) {
         group g = { .w = w,
                     .turn = w->turns + at,
-                    .n = m - at < slots ? m - at : slots,
+                    .n = n - at < slots ? n - at : slots,
                     .before = at,
                     .all = n,
                     .progress = progress };
         SEFL_PASS(train(&g));
         SEFL_PASS(w->device_sums ? add_there(&g) : add_here(&g));
     }
-    group rest = { .w = w, .turn = w->turns + m, .n = n - m };
-    if (integers && !w->device_sums)
-        SEFL_PASS(pool_run(w->pool, rest.n, 1, zero_client, &rest, NULL));
-    else
-        count(&rest);
     if (w->device_sums)
         SEFL_PASS(add_noise(w));
     if (w->device_sums)

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAGIC "SEFLLDG3"
+#define MAGIC "SEFLLDG4"
 
 enum { MAGIC_BYTES = 8, HEAD_BYTES = 8 };
 enum { REC_POPULATION = 1, REC_TASK = 2, REC_CHARGE = 3 };

@@ -20,8 +20,7 @@
  *     charge beyond the target of the current task fails with SEFL_EBUDGET and writes nothing.
  *   - The budget check bounds epsilon against a server, which sees who takes part. It counts the
  *     rounds in which one client may have taken part (max_rounds_per_client, separation). Sampling
- *     amplifies only if no server sees the draw: `hidden` sampling of clients, or records that each
- *     client draws in secret.
+ *     amplifies only against others.
  *   - A task with a filter (privacy/filter.h) is one release with noise z / S. A server's ledger
  *     takes S(n) of the worst pattern, n being the highest round charged, so a charge costs what S
  *     grows by. A client's ledger (horizon > 0) takes S of the rounds that it charged, up to the
@@ -47,11 +46,11 @@
  * charge of a release that left the process. It may leave a charge without a release, which is
  * safe. After a failed write or sync the ledger refuses further work until it is reopened.
  *
- * File format (little-endian): "SEFLLDG3", then records
+ * File format (little-endian): "SEFLLDG4", then records
  *     u32 n | u32 ~n | body, n bytes | 32 bytes: SHA-256(previous 32 bytes | u32 n | body)
- * where the first "previous 32 bytes" are SHA-256("SEFLLDG3"), and a body is a type byte and
+ * where the first "previous 32 bytes" are SHA-256("SEFLLDG4"), and a body is a type byte and
  *     1 population  varint length, name                                    the first record, once
- *     2 task        32 bytes id | u8 noise | u8 hidden | u8 unit | f64 z | f64 rate | u64 dim
+ *     2 task        32 bytes id | u8 noise | u8 unit | f64 z | f64 rate | u64 dim
  *                   | f64 sigma_steps | u64 max_rounds_per_client | f64 epsilon | f64 delta
  *                   | u64 separation | 4 u16 gamma | u64 horizon | f64 units
  *     3 charge      varint number of the task (in order of appearance, from 0) | varint round
@@ -86,7 +85,6 @@ typedef struct ledger_terms {
     uint8_t task[LEDGER_TASK_BYTES]; /* hash of the signed document */
     dp_noise noise;                  /* none: the task makes no claim */
     double z, rate;                  /* as in dp_event */
-    bool hidden;                     /* no server sees which units (clients, records) are drawn */
     ledger_unit unit;                /* what the claim protects */
     uint64_t dim;
     double sigma_steps;

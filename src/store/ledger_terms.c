@@ -24,7 +24,6 @@ sefl_status ledger_terms_write(sefl_buf *b, const ledger_terms *t)
 {
     SEFL_PASS(wr_raw(b, t->task, sizeof t->task));
     SEFL_PASS(wr_u8(b, (uint8_t)t->noise));
-    SEFL_PASS(wr_u8(b, t->hidden));
     SEFL_PASS(wr_u8(b, (uint8_t)t->unit));
     SEFL_PASS(wr_f64(b, t->z));
     SEFL_PASS(wr_f64(b, t->rate));
@@ -42,14 +41,12 @@ sefl_status ledger_terms_write(sefl_buf *b, const ledger_terms *t)
 
 sefl_status ledger_terms_read(rd *r, ledger_terms *t)
 {
-    uint8_t noise, hidden, unit;
+    uint8_t noise, unit;
     SEFL_PASS(rd_raw(r, t->task, sizeof t->task));
     SEFL_PASS(rd_u8(r, &noise));
-    SEFL_PASS(rd_u8(r, &hidden));
-    SEFL_NEED(hidden <= 1, SEFL_EPROTO, "task record: hidden is %u", hidden);
     SEFL_PASS(rd_u8(r, &unit));
     SEFL_NEED(unit <= LEDGER_UNIT_RECORD, SEFL_EPROTO, "task record: unit is %u", unit);
-    t->noise = (dp_noise)noise, t->hidden = hidden, t->unit = (ledger_unit)unit;
+    t->noise = (dp_noise)noise, t->unit = (ledger_unit)unit;
     SEFL_PASS(rd_f64(r, &t->z));
     SEFL_PASS(rd_f64(r, &t->rate));
     SEFL_PASS(rd_u64(r, &t->dim));
@@ -101,7 +98,7 @@ dp_event ledger_terms_event(const ledger_terms *t, const ledger_use *use, bool a
                     .count = use->count,
                     .dim = t->dim,
                     .sigma_steps = t->sigma_steps };
-    if (against_server && !t->hidden)
+    if (against_server)
         ev.rate = 1;
     if (against_server && t->max_rounds_per_client && ev.count > t->max_rounds_per_client)
         ev.count = t->max_rounds_per_client;
@@ -128,8 +125,7 @@ static sefl_status check_filter(const ledger_terms *t)
                   "horizon and units must be 0 without a filter");
         return SEFL_OK;
     }
-    SEFL_NEED(t->rate == 1 && !t->hidden, SEFL_EINVAL,
-              "rate is %g: it must be 1 with a filter, and sampling not hidden", t->rate);
+    SEFL_NEED(t->rate == 1, SEFL_EINVAL, "rate is %g: it must be 1 with a filter", t->rate);
     SEFL_NEED(t->dim > 0 && t->dim <= UINT64_C(1) << 32, SEFL_EINVAL,
               "dim is %" PRIu64 ": it must be in 1..2^32 with a filter", t->dim);
     SEFL_NEED(t->units >= 1 && isfinite(t->units), SEFL_EINVAL,
@@ -161,11 +157,13 @@ sefl_status ledger_terms_check(const ledger_terms *t)
               "noise is %s: real numbers are never released, only integers", law->name);
     SEFL_NEED(t->unit == LEDGER_UNIT_CLIENT || t->unit == LEDGER_UNIT_RECORD, SEFL_EINVAL,
               "unit is %d: unknown", (int)t->unit);
+    SEFL_NEED(t->unit != LEDGER_UNIT_RECORD || t->rate == 1, SEFL_EINVAL,
+              "rate is %g: it must be 1 for a record, whose privacy no sampling amplifies",
+              t->rate);
     if (!law->claims) {
         SEFL_NEED(unused(t->z) && unused(t->rate) && unused(t->sigma_steps) && t->dim == 0 &&
-                      unused(t->epsilon_max) && unused(t->delta) && !t->hidden &&
-                      t->max_rounds_per_client == 0 && t->unit == LEDGER_UNIT_CLIENT &&
-                      t->separation == 0 && t->filter.b == 0,
+                      unused(t->epsilon_max) && unused(t->delta) && t->max_rounds_per_client == 0 &&
+                      t->unit == LEDGER_UNIT_CLIENT && t->separation == 0 && t->filter.b == 0,
                   SEFL_EINVAL, "noise is none: the other terms have no meaning and must be 0");
         return SEFL_OK;
     }

@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "store/ledger.h"
 
-enum { LEDGER_TERMS_BYTES = LEDGER_TASK_BYTES + 3 + 7 * 8 + 8 + DP_FILTER_LAGS * 2 + 2 * 8 };
+enum { LEDGER_TERMS_BYTES = LEDGER_TASK_BYTES + 2 + 7 * 8 + 8 + DP_FILTER_LAGS * 2 + 2 * 8 };
 
 /* Charged rounds of a task. */
 typedef struct ledger_use {

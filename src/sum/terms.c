@@ -15,7 +15,6 @@ ledger_terms terms_of_task(const task *t)
     out.rate = ev.rate;
     out.dim = ev.dim;
     out.sigma_steps = ev.sigma_steps;
-    out.hidden = t->secret_draw;
     out.unit = t->unit == TASK_UNIT_RECORD ? LEDGER_UNIT_RECORD : LEDGER_UNIT_CLIENT;
     out.max_rounds_per_client = t->max_rounds_per_client;
     out.epsilon_max = t->epsilon;
@@ -35,8 +34,7 @@ ledger_terms terms_of_client(const task *t)
     ledger_terms out = terms_of_task(t);
     if (!dp_noise_claims(out.noise))
         return out;
-    if (!out.hidden)
-        out.rate = 1;
+    out.rate = 1;
     /* its charges are the rounds in which it took part: none of them costs nothing */
     out.separation = out.max_rounds_per_client = 0;
     if (out.filter.b > 0)

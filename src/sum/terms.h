@@ -14,9 +14,9 @@ ledger_terms terms_of_task(const task *t);
 
 /* Returns the terms for a client's own ledger. Under open sampling a client charges only the rounds
  * for which it was selected. In those rounds its participation is certain, so there is no
- * amplification. The draw of a record stays secret, so its rate counts. With correlated noise a
- * client charges each update up to the task's last round. The limits of the task do not appear:
- * every round that the client charges costs something, even if an AS makes it upload more often. */
+ * amplification. With correlated noise a client charges each update up to the task's last round.
+ * The limits of the task do not appear: every round that the client charges costs something, even
+ * if an AS makes it upload more often. */
 ledger_terms terms_of_client(const task *t);
 
 #endif

@@ -75,7 +75,6 @@ function state(n, total, clients) {
             unit: 'client',
             enrolled: clients,
             need: Math.ceil(clients / 2),
-            hidden_sampling: false,
         },
         round: {
             number: n + 1,
@@ -120,16 +119,6 @@ function state(n, total, clients) {
 const scenarios = {
     growing: () => ({ n: 12, clients: 24, st: state(12, 40, 24) }),
     large: () => ({ n: 1000, clients: 10000, st: state(1000, 1200, 10000) }),
-    hidden: () => {
-        const st = state(30, 40, 100);
-        st.task.hidden_sampling = true;
-        st.grid = false;
-        delete st.last.dropped;
-        delete st.last.late;
-        delete st.last.refused;
-        for (const k of ['arrived', 'asked', 'refused', 'late']) delete st.round[k];
-        return { n: 30, clients: 100, st };
-    },
     unclaimed: () => {
         const st = state(12, 12, 8);
         st.phase = 'done';

@@ -9,7 +9,7 @@ const shown = (page, selector) => page.locator(selector).isVisible();
 const tests = {
     async 'every kind of state, both themes, narrow and wide'() {
         const both = ['growing', 'trouble'],
-            light = ['hidden', 'csp'],
+            light = ['csp'],
             dark = ['large', 'unclaimed', 'bare'];
         for (const scenario of [...both, ...light, ...dark]) {
             const m = await mock(scenario),
@@ -107,10 +107,6 @@ const tests = {
     },
 
     async 'no grid and no numbers of clients where the server gives none'() {
-        const m = await mock('hidden'),
-            page = await visit(context, m.url);
-        await until('the note', () => shown(page, '#no-grid'));
-        must(!(await shown(page, '#grid')), 'a grid under hidden sampling');
         const c = await mock('csp'),
             csp = await visit(context, c.url);
         await until('the budget', () => shown(csp, '#privacy'));
@@ -120,7 +116,6 @@ const tests = {
             (await text(csp, '#server-facts')).includes('agree on 9 charged rounds.'),
             'no agreement of ledgers',
         );
-        await m.stop();
         await c.stop();
     },
 

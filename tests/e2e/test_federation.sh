@@ -85,9 +85,9 @@ for r in 1 2 3; do # from the clip of 1, each round by a factor of at most e^0.1
         fail "the clip after round $r is $(clip_of $r)"
 done
 
-# ---- records drawn in secret: the ledgers charge the rate, a killed client keeps its draw ------
+# ---- single records ---------------------------------------------------------------------------
 # They start from a model that was trained on public text, and train its body alone.
-note "records drawn in secret, from a public start"
+note "single records, from a public start"
 fed_names=
 "$SEFL" data synth --out "$dir/open" --clients 1 --tokens 4000 --seed 9 > /dev/null || fail "data synth"
 "$SEFL" train --data "$dir/open" --vocab "$dir/open/vocab.txt" --out "$dir/start" --block 8 --epochs 1 --quiet \
@@ -97,32 +97,19 @@ fed_provision records --clients 3 --words 600 --vocab "$dir/open/vocab.txt" --in
     --set model.embed=16 --set model.hidden=16 --set model.block=8 --set 'training.only=rnn.*' \
     --set privacy.claim=dp --set privacy.z=1 --set privacy.clip=1 \
     --set privacy.epsilon=20 --set privacy.delta=1e-5 --set rounds.count=2 --set training.epochs=0 --set training.steps=1 \
-    --set privacy.unit=record --set privacy.records_max=40 --set privacy.record_rate=0.25 --set rounds.deadline_ms=$((4000 * t))
+    --set privacy.unit=record --set privacy.records_max=40
 "$SEFL" task show --explain "$fed/public/task.json" > "$dir/explained" || fail "task show"
 grep -q "for 608 values" "$dir/provision.out" || fail "the update is not the body: $(cat "$dir/provision.out")"
-grep -q "draws each of its records in secret, with probability 0.25" "$dir/explained" || fail "$(cat "$dir/explained")"
+grep -q "Each round uses at most 40 records of a client" "$dir/explained" || fail "$(cat "$dir/explained")"
 fed_servers --linger 2
 fed_clients 1 2 3
-mark_of() { cat "$fed/clients/client-01/state"/mark-* 2> /dev/null; }
-drawn_seed() { mark_of | tail -c +59 | head -c 32 | od -An -v -tx1 | tr -d ' \n'; }
-no_seed() { drawn_seed | grep -q '^0*$'; }
-finished() { no_seed && [ "$(find "$fed/clients/client-01/state" -name 'round-*.body' | wc -l)" -eq 1 ]; }
-fed_until 20 "update of client 1 before its moment" finished
-fed_kill KILL client-01
-fed_wait client-01 10
-body=$(cat "$fed/clients/client-01/state"/round-*.body | sha256sum)
-fed_clients 1
-sleep 0.5 # it waits for a moment again
-again=$(cat "$fed/clients/client-01/state"/round-*.body 2> /dev/null | sha256sum)
-[ "$body" = "$again" ] || [ ! -e "$fed/clients/client-01/state/round-1.body" ] || fail "another update for one round"
 everybody_done 60
 audit "rounds 2 released 2 skipped 0 receipts 6"
 for l in csp aggregator clients/client-01; do
     "$SEFL" privacy spent "$fed/$l/ledger" > "$dir/spent" || fail "privacy spent"
-    grep -q "unit record, joint noise, z 1, rate 0.25 (drawn in secret)" "$dir/spent" || fail "$(cat "$dir/spent")"
+    grep -q "unit record, joint noise, z 1, rate 1," "$dir/spent" || fail "$(cat "$dir/spent")"
     grep -q "FOR A RECORD" "$dir/spent" || fail "$(cat "$dir/spent")"
 done
-no_seed || fail "the seed of the last draw is still there"
 
 # ---- lost clients ------------------------------------------------------------------------------
 note "75 % of the clients are killed in the middle of a round, then all of them"

@@ -52,13 +52,9 @@ expect 1 "$dir/client" "$dir/none.yml"; says "none.yml"
 "$SEFL" provision "$dir/one" --clients 3 --words 200 --set rounds.count=4 --set rounds.deadline_ms=$((3000 * t)) \
     --set privacy.noise=none --set privacy.claim=none > /dev/null 2>&1 || fail "provision"
 cp -r "$dir/one" "$dir/two"
-"$SEFL" provision "$dir/hidden" --clients 3 --words 200 --set rounds.count=2 --set rounds.deadline_ms=$((4000 * t)) \
-    --set privacy.noise=none --set privacy.claim=none --set privacy.sampling=hidden \
-    --set privacy.rate=0.999999 > /dev/null 2>&1 || fail "provision"
 fed_start library "$dir/library" "$dir/one"
 fed_start library-static env -u LD_LIBRARY_PATH "$dir/library-static" "$dir/two"
-fed_start library-hidden "$dir/library" "$dir/hidden" hidden
-for name in library library-static library-hidden; do fed_done $name 60; done
+for name in library library-static; do fed_done $name 60; done
 
 # the example, twice, beside one sefl client
 fed_provision a --clients 3 --words 300 --set rounds.count=3

@@ -122,7 +122,8 @@ python3 "$SEFL_SOURCE/tests/e2e/tfevents.py" "$1" > /dev/null 2>&1 && fail "the 
 
 # ---- a task that does not publish participation ---------------------------------------------------
 fed_names=
-fed_provision b --clients 4 --words 400 --set privacy.sampling=hidden --set privacy.rate=0.5 --set privacy.claim=dp \
+fed_provision b --clients 4 --words 400 --set privacy.sampling=open --set privacy.rate=0.5 --set privacy.claim=dp \
+    --set rounds.threshold=2 \
     --set privacy.epsilon=8 --set privacy.delta=1e-6 --set rounds.count=1
 sed -i -e '/^task:/d; /^init:/d; /^vocab:/d; /^valid:/d' -e '$a tasks: tasks\nlinger: 1' "$fed/aggregator/aggregator.yml"
 sed -i -e '/^task:/d' -e '$a tasks: tasks' "$fed/csp/csp.yml"
@@ -137,14 +138,14 @@ wants aggregator 'sefl_phase{phase="collecting"} 1'
 check aggregator
 awk -F'|' '/^\| `/ && $6 ~ /yes/ { gsub(/[` ]/, "", $2); print $2 }' "$dir/table" > "$dir/counts"
 [ "$(wc -l < "$dir/counts")" -ge 10 ] || fail "no metrics of the kind COUNTS in the table"
-grep -wFf "$dir/counts" "$dir/aggregator" && fail "a hidden task shows how many clients take part"
+grep -wFf "$dir/counts" "$dir/aggregator" && fail "the task shows how many clients take part"
 cp "$dir/aggregator" "$dir/open"
 "$SEFL" task end --yes --now -c "$fed/aggregator/aggregator.yml" > "$dir/out" 2>&1 || fail "the task does not end: $(cat "$dir/out")"
 fed_until 20 "the end of the task" grep -q '"no task now"' "$dir/log/aggregator"
 check aggregator
-grep -wFf "$dir/counts" "$dir/aggregator" && fail "after a hidden task: how many clients took part"
+grep -wFf "$dir/counts" "$dir/aggregator" && fail "after the task: how many clients took part"
 mv "$dir/open" "$dir/aggregator"
 grep -E 'step="(set|sum|freeze)"|part="(uploads|answers)"|reason="(body_cut|body_slow|byte_rate)"' "$dir/aggregator" &&
-    fail "a hidden task shows how many clients take part"
+    fail "the task shows how many clients take part"
 grep -q '^sefl_epsilon_target 8$' "$dir/aggregator" || fail "no target"
 echo ok

@@ -123,15 +123,11 @@ fed_done csp 20
 wait "$events" || :
 grep -q '^event: over' "$dir/events" || fail "CSP does not say that it stops: $(cat "$dir/events")"
 
-# hidden sampling: AS neither shows nor records who takes part
-fed_provision hidden --clients 3 --words 400 --set privacy.sampling=hidden --set privacy.rate=0.5 --set rounds.threshold=2
+# a paused task
+fed_provision paused --clients 3 --words 400
 fed_csp --stay
 fed_aggregator --page 127.0.0.1:0
 enter aggregator
-wants /state.json '"hidden_sampling":true'
-wants /state.json '"grid":false'
-case $said in *asked* | *refused* | *arrived*) fail "hidden sampling: $said" ;; esac
-[ "$(status_of -b "$jar" "$at/grid.json")" = 404 ] || fail "a grid under hidden sampling"
 shows /state.json '"paused":false' || fail "paused: $said"
 "$SEFL" task pause --now -c "$fed/aggregator/aggregator.yml" > "$dir/out" || fail "not paused: $(cat "$dir/out")"
 wants /state.json '"paused":true'

@@ -20,7 +20,7 @@ files="--init $p/init.safetensors --vocab $p/vocab.txt"
 both="--set population=people --set rounds.enrolled=1000"
 
 # usage
-expect 2 "$SEFL" task; says "new, sign, show, check, queue, pause, resume or end"
+expect 2 "$SEFL" task; says "new, sign, show, check, queue, pause, resume, close or end"
 expect 2 "$SEFL" task sgin; says "did you mean 'sign'?"
 expect 2 "$SEFL" task new; says "--out"
 expect 2 "$SEFL" task new --out t.json; says "--aggregator-key"
@@ -129,6 +129,6 @@ expect 0 "$SEFL" task new --out open.json $keys $files $both --set privacy.sampl
 expect 0 "$SEFL" task show --explain open.json; says "only against others"; says "not published"
 expect 0 "$SEFL" task new --out early.json $keys $files $both --set privacy.sampling=open --set privacy.rate=0.1 --set rounds.enough=80
 expect 0 "$SEFL" task show --explain early.json; says "no amplification"
-expect 0 "$SEFL" task new --out hidden.json $keys $files $both --set privacy.sampling=hidden --set privacy.rate=0.1
-expect 0 "$SEFL" task show --explain hidden.json; says "encrypted zeros"; says "against AS too"
+expect 2 "$SEFL" task new --out old.json $keys $files $both --set privacy.sampling=hidden --set privacy.rate=0.1
+says "use privacy.record_turns for records, and privacy.sampling all or open for clients"
 echo "all good"

@@ -172,7 +172,6 @@ class PrivacyPlan(c.Structure):
         ("delta", c.c_double),
         ("z", c.c_double),
         ("epsilon", c.c_double),
-        ("hidden", c.c_int),
         ("public_count", c.c_int),
     ]
 

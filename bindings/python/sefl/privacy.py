@@ -64,7 +64,6 @@ def plan(
     noise: str = "joint",
     neighbours: str = "zero-out",
     max_rounds_per_client: int = 0,
-    hidden: bool = False,
     public_count: bool = False,
 ) -> Claim:
     """Computes the privacy of a task from its noise multiplier z, or the smallest z for an epsilon
@@ -79,7 +78,7 @@ def plan(
         neighbours=_choice("neighbours", neighbours, _NEIGHBOURS),
         values=values, clients=clients, rounds=rounds,
         max_rounds_per_client=max_rounds_per_client, rate=rate, delta=delta,
-        z=z or 0, epsilon=epsilon or 0, hidden=hidden, public_count=public_count,
+        z=z or 0, epsilon=epsilon or 0, public_count=public_count,
     )
     c = _abi.PrivacyClaim(size=ctypes.sizeof(_abi.PrivacyClaim))
     check(library().sefl_privacy_compute(c, p))

@@ -84,10 +84,8 @@ static sefl_status print_plan(const plan *p, const char *name)
     printf("all rounds  %.0f s on %u thread%s, %s of memory\n", p->seconds, p->threads,
            p->threads == 1 ? "" : "s", human_bytes((double)p->memory_bytes).text);
     if (p->noise)
-        printf(
-            "noise       z = %g: %.3g times the largest signal (z * sqrt(values) / clients%s%s)\n",
-            p->z, p->noise_ratio, p->drawn < p->per_round ? " drawn" : "",
-            p->unit_record ? " / records_max" : "");
+        printf("noise       z = %g: %.3g times the largest signal (z * sqrt(values) / clients%s)\n",
+               p->z, p->noise_ratio, p->unit_record ? " / records_max" : "");
     if (p->has_epsilon)
         printf("privacy     epsilon %.4g against a server, %.4g against others, over %" PRIu64
                " rounds at delta %g, for a %s%s\n",

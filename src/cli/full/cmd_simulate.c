@@ -48,10 +48,7 @@ static void on_begin(void *ctx, const federation *f, const simulate_result *r)
     s->warned = 0;
     if (s->serve)
         serve_folder(&s->page,
-                     &(serve_run){ .folder = r->folder,
-                                   .full = e->full,
-                                   .hidden = f->task.sampling == TASK_HIDDEN,
-                                   .clients = f->clients },
+                     &(serve_run){ .folder = r->folder, .full = e->full, .clients = f->clients },
                      s->runs, &s->serve_at);
     char words[32] = ""; /* an external model has none */
     if (f->tokens > 0)

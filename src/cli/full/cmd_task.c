@@ -281,10 +281,7 @@ static char *word_of(char out[SETTING_WORD_BYTES], const char *key, unsigned i)
 static void show_privacy(const task *t)
 {
     char word[SETTING_WORD_BYTES];
-    if (t->unit == TASK_UNIT_RECORD && t->record_rate < 1)
-        printf("records      each drawn in secret with probability %g, at most %u per client\n",
-               t->record_rate, t->records_max);
-    else if (t->unit == TASK_UNIT_RECORD)
+    if (t->unit == TASK_UNIT_RECORD)
         printf("records      take turns, at most %u per client and round\n", t->records_max);
     if (!task_mode(t)->noisy)
         printf("noise        none: AS learns the exact average\n");

@@ -26,7 +26,7 @@ struct serve {
     char folder[PATH_MAX];
     tail *tail;
     uint64_t round, done, total;
-    bool over, full, hidden;
+    bool over, full;
     char scratch[PATH_MAX]; /* the folder of the journal; "": none */
     journal *journal;
     turnout *turnout; /* NULL: who takes part is not known */
@@ -51,7 +51,6 @@ static sefl_status state(void *ctx, sefl_buf *out)
     p.role = "simulation";
     p.phase = s->over ? "done" : "training";
     p.crypto = s->full ? "full" : "clear";
-    p.hidden = s->hidden ? PAGE_YES : PAGE_UNKNOWN;
     p.grid = s->turnout != NULL;
     p.healthy = PAGE_YES;
     p.round = s->over ? v.last.round : s->round;
@@ -155,7 +154,7 @@ static void open_turnout(serve *s, const serve_run *r)
 {
     uint8_t id[SHA256_BYTES];
     forget_turnout(s);
-    if (r->hidden || r->clients == 0)
+    if (r->clients == 0)
         return;
     sha256_of(id, span_of_str(r->folder));
     if ((!s->scratch[0] &&
@@ -179,7 +178,7 @@ static sefl_status use_folder(serve *s, const serve_run *r)
     s->tail = t, t = old;
     snprintf(s->folder, sizeof s->folder, "%s", r->folder);
     s->round = s->done = s->total = 0;
-    s->full = r->full, s->hidden = r->hidden;
+    s->full = r->full;
     open_turnout(s, r);
     pthread_mutex_unlock(&s->lock);
 done:

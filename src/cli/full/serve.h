@@ -21,7 +21,6 @@ typedef struct serve serve;
 typedef struct serve_run {
     const char *folder;
     bool full;        /* with real cryptography (crypto: full) */
-    bool hidden;      /* its task hides who takes part */
     uint32_t clients; /* 0: the run is over, and nothing shows who took part */
 } serve_run;
 

@@ -421,13 +421,8 @@ function drawRounds() {
     }
     show('quality', !charts.quality.empty(rounds));
     show('cost', !charts.seconds.empty(rounds) || !charts.bytes.empty(rounds));
-    show('no-grid', state.task?.hidden_sampling === true && state.role !== 'csp');
     show('grid', state.grid === true);
-    show(
-        'people',
-        state.grid === true ||
-            (state.role !== 'csp' && (!charts.people.empty(rounds) || state.task?.hidden_sampling === true)),
-    );
+    show('people', state.grid === true || (state.role !== 'csp' && !charts.people.empty(rounds)));
 }
 
 function drawHead() {

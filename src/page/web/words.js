@@ -304,8 +304,7 @@ export function missingTile(st, people, counts = {}, expected) {
     const l = st.last;
     if (st.role === 'csp' || !l) return null;
     const parts = missingFrom(l, counts, expected);
-    if (!parts.length)
-        return st.task?.hidden_sampling ? ['', 'Not shown', 'This task hides who takes part.'] : null;
+    if (!parts.length) return null;
     if (l.dropped_by_operator) return ['', 'Not counted', `The operator dropped round ${l.round}.`];
     const all = total(parts);
     if (!all)

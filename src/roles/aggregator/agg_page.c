@@ -46,8 +46,7 @@ static void add_round(aggregator *a, page_state *s)
     if (v.round == 0)
         return;
     s->round = v.round;
-    if (a->task.sampling != TASK_HIDDEN)
-        s->arrived = v.arrived;
+    s->arrived = v.arrived;
     s->most = v.enough > 0 ? v.enough : a->task.clients_max;
     s->sites = agg_missing(a, open ? v.round : 0, &m);
     s->collects = s->sites && open;
@@ -89,7 +88,6 @@ static void add_task(aggregator *a, page_state *s)
     s->paused = page_yes(rounds_held(a->rounds).paused);
     s->facts = metrics_facts(t);
     s->facts.known = true;
-    s->hidden = page_yes(t->sampling == TASK_HIDDEN);
     s->need = t->threshold;
     s->claimed = page_yes(t->claim);
     if (t->claim)
@@ -170,8 +168,8 @@ static sefl_status grid(void *ctx, sefl_buf *out, const page_grid_ask *ask)
     else if (a->turnout)
         st = turnout_grid(a->turnout, out, ask);
     else if (a->rounds)
-        st = sefl_fail(SEFL_ENOTFOUND, "who takes part is not recorded: the sampling is hidden, or "
-                                       "the record cannot be read (see the server's log)");
+        st = sefl_fail(SEFL_ENOTFOUND, "who takes part is not recorded: the record cannot be read "
+                                       "(see the server's log)");
     pthread_mutex_unlock(&a->task_lock);
     return st;
 }
@@ -311,8 +309,6 @@ sefl_status agg_page_task(aggregator *a)
     a->budget_at = 0;
     a->counts_hidden |= !a->task.publish_count;
     SEFL_PASS(tail_new(&a->tail, a->metrics));
-    if (a->task.sampling == TASK_HIDDEN)
-        return SEFL_OK;
     if (open_sights(a) != SEFL_OK || turnout_new(&a->turnout, a->sights ? a->sights : a->journal,
                                                  a->task.enrolled, a->o.log) != SEFL_OK) {
         log_error(a->o.log, "no grid of clients on the page", lf_str("why", sefl_last_error()));

@@ -54,7 +54,7 @@ struct aggregator {
     rounds *rounds;
     ingest *ingest;
     tail *tail;       /* follows `metrics`, for the page */
-    turnout *turnout; /* NULL: hidden sampling */
+    turnout *turnout; /* NULL: its records cannot be read */
     journal *sights;  /* several processes: this one's own records of `turnout`; otherwise NULL */
     agg_http http;    /* the context of the server's callbacks */
     https_server *server;
@@ -73,7 +73,8 @@ struct aggregator {
     uint64_t link_since;  /* when the link went up or down, seconds since 1970; 0: never up */
     char link_error[160]; /* why the last dial failed; "": it did not */
     health_news seen;     /* the latest that agg_health returned while the database answered */
-    bool counts_hidden;   /* a task of this process hides how many take part: so does /metrics */
+    bool counts_hidden;   /* a task of this process does not publish how many take part: nor does
+                         * /metrics */
     uint64_t budget_at;   /* 1 + the last round when budget_left was computed; 0: never */
     uint64_t budget_left; /* rounds that the target still allowed then */
     pthread_cond_t wake;

@@ -18,12 +18,11 @@
  * next one ends if somebody was late in between. So one round costs one or two small writes on the
  * driver's thread, and an upload costs a lookup in memory. A crash loses only who was late, refused
  * or dropped in the open round; arrivals are restored from the journal's uploads. The latest
- * TURNOUT_ROUNDS rounds are kept. Nothing is recorded under hidden sampling: AS then passes NULL,
- * which every function but turnout_grid accepts. Several processes of one AS pass journals of their
- * own (agg_page.c).
- * Threads: any; calls lock internally. Memory: about 140 bytes per client, and at most
- * TURNOUT_CLIENTS clients; others are not shown. Secrets: none, but who takes part is only for the
- * operator of AS. */
+ * TURNOUT_ROUNDS rounds are kept. If the journal cannot be read, AS passes NULL, which every
+ * function but turnout_grid accepts. Several processes of one AS pass journals of their own
+ * (agg_page.c). Threads: any; calls lock internally. Memory: about 140 bytes per client, and at
+ * most TURNOUT_CLIENTS clients; others are not shown. Secrets: none, but who takes part is only for
+ * the operator of AS. */
 #ifndef ROLES_AGGREGATOR_TURNOUT_H
 #define ROLES_AGGREGATOR_TURNOUT_H
 

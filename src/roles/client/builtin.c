@@ -19,7 +19,6 @@ static client_train job_of(const builtin *b, const trainer_round *r)
                            .eos = vocab_eos(b->c.words),
                            .client = r->client,
                            .round = r->round,
-                           .draw = r->draw,
                            .progress = r->progress };
 }
 

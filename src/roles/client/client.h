@@ -25,15 +25,13 @@
  *     models    once the task is over, fetches the final model by the hash in AS's statement about
  *               the end, and keeps it for the owner (models.h)
  *
- * Nothing else leaves the client: no loss, count, norm or time. Logs and messages contain rounds,
+ * Nothing else leaves the client: no loss, count or norm. Logs and messages contain rounds,
  * bytes, hashes and file names, never words or values; with eval: own, also the perplexity on the
  * owner's text, and a warning if more than a tenth of the text's words are unknown. If the task
  * claims no differential privacy, the log line of every round mentions that.
  *
- * Hidden sampling. Every client uploads in every round; a client that was not drawn encrypts zeros.
- * So that the time of an upload does not reveal who trained, every client waits until a random
- * moment in the third quarter of the time that was left when it learned of the round
- * (docs/THREATS.md lists what is still visible).
+ * A client uploads when its training is done, so the time of an upload shows how long the client
+ * trained (docs/THREATS.md).
  *
  * After kill -9 at any moment, the next client_run continues (store.h). client_stop ends waits and
  * transfers at once, and training after the current step; client_run then returns SEFL_OK, unless AS

@@ -59,8 +59,6 @@ struct client {
 
     /* state of the round */
     round_header header;
-    uint64_t upload_at_ms;          /* hidden sampling: earliest time of the upload */
-    uint64_t moment_round;          /* the round for which this process has set upload_at_ms */
     uint64_t began_ms, deadline_ms; /* last known deadline, after which the client asks AS again */
     bool paused;                    /* AS's latest news: an operator has paused the task */
     bool recheck;         /* a header or round was invalid, or AS was gone: another task? */

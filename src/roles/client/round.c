@@ -99,13 +99,11 @@ static sefl_status look_for_another_task(client *c, bool *same, bool *new_task)
 
 /* ---- news ------------------------------------------------------------------------------------ */
 
-/* Draws this client's sampling coin and the seed of the draw of its records, once per round, and
- * stores them. */
+/* Flips this client's sampling coin, once per round, and stores it. */
 static sefl_status draw(client *c, uint64_t round, bool *drawn)
 {
     const client_mark *mark = client_store_mark(c->store);
-    const bool records = c->t.record_rate < 1;
-    uint8_t coin[8], seed[RECORD_DRAW_SEED];
+    uint8_t coin[8];
     sefl_rng rng;
     *drawn = true;
     if (mark->round == round) {
@@ -119,29 +117,7 @@ static sefl_status draw(client *c, uint64_t round, bool *drawn)
     } else {
         *drawn = client_is_turn(c, round);
     }
-    if (records) {
-        SEFL_PASS(coins_for(&c->coins, &rng, "records", round, 0));
-        SEFL_PASS(rng_fill(&rng, seed, sizeof seed));
-    }
-    sefl_status st = client_store_draw(c->store, round, *drawn, records ? seed : NULL);
-    sefl_wipe(seed, sizeof seed);
-    return st;
-}
-
-/* Chooses a moment in the third quarter of the time left, with the same distribution for all
- * clients, if the time of an upload could reveal a secret draw: training takes longer for a client
- * that was drawn, and with more records. */
-static sefl_status choose_moment(client *c, uint64_t round, uint64_t left_ms)
-{
-    uint64_t part = 0;
-    c->upload_at_ms = 0;
-    c->moment_round = round;
-    if (c->t.secret_draw) {
-        if (left_ms >= 4)
-            SEFL_PASS(rng_below(&c->jitter, &part, left_ms / 4));
-        c->upload_at_ms = client_now(c) + left_ms / 2 + part;
-    }
-    return SEFL_OK;
+    return client_store_draw(c->store, round, *drawn);
 }
 
 static uint64_t from_now(const client *c, uint64_t ms)
@@ -177,13 +153,12 @@ static sefl_status begin_round(client *c, const round_news *n, bool *drawn, bool
     SEFL_PASS(st);
     c->header = h;
     SEFL_PASS(draw(c, n->round, drawn));
-    SEFL_PASS(choose_moment(c, n->round, n->left_ms));
     c->began_ms = client_now(c);
     c->deadline_ms = from_now(c, n->left_ms);
     c->view.round = n->round;
     log_info(c->o.log, "round open", lf_u64("round", n->round), lf_u64("left_ms", n->left_ms),
              client_privacy(c));
-    if (!*drawn && c->t.sampling != TASK_HIDDEN) {
+    if (!*drawn) {
         log_info(c->o.log, c->t.separation > 1 ? "not this client's turn" : "not drawn",
                  lf_u64("round", n->round));
         SEFL_PASS(client_store_drop(c->store));
@@ -329,7 +304,7 @@ static bool wanted_still(void *self, uint64_t done_so_far, uint64_t total)
            (client_now(c) < c->deadline_ms || still_open(c));
 }
 
-static sefl_status train(client *c, uint64_t round, bool zeros)
+static sefl_status train(client *c, uint64_t round)
 {
     sefl_status st = SEFL_OK;
     client_body body;
@@ -343,11 +318,9 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
     SEFL_PASS(client_store_begin(c->store));
     client_job job = { .header = &c->header,
                        .attempt = client_store_mark(c->store)->attempt,
-                       .zeros = zeros,
                        .model = client_store_path(c->store, CLIENT_MODEL),
                        .words = c->t.external ? NULL : client_store_path(c->store, CLIENT_VOCAB),
                        .left_ms = c->deadline_ms > now ? c->deadline_ms - now : 0,
-                       .draw = c->t.record_rate < 1 ? client_store_mark(c->store)->seed : NULL,
                        .body = client_store_path(c->store, CLIENT_BODY),
                        .progress = &p };
     if (file_exists(job.body)) /* complete; only the sync of its name failed */
@@ -374,40 +347,6 @@ static sefl_status train(client *c, uint64_t round, bool zeros)
 }
 
 /* ---- upload ---------------------------------------------------------------------------------- */
-
-static sefl_status wait_for_moment(client *c)
-{
-    uint64_t now = client_now(c);
-    if (c->upload_at_ms == 0)
-        return SEFL_OK;
-    if (now > c->upload_at_ms) {
-        log_warn(c->o.log, "the upload is late: its time may reveal how much this client trained",
-                 lf_u64("late_ms", now - c->upload_at_ms));
-    } else {
-        client_show_doing(c, "waiting for the time to upload");
-        client_wait(c, c->upload_at_ms);
-    }
-    c->upload_at_ms = 0;
-    return client_stopped(c) ? sefl_fail(SEFL_ECANCELLED, "stopped") : SEFL_OK;
-}
-
-/* A secret draw, after a restart with a finished body of which no byte has left: a client that was
- * drawn (or drew more records) might still be training, and would ask for news first. So we do the
- * same and choose a moment as it would; an immediate upload, or one to a closed round, would reveal
- * that there was less to train. *go: upload now. */
-static sefl_status like_everybody(client *c, uint64_t round, bool *go)
-{
-    round_news n;
-    *go = true;
-    if (!c->t.secret_draw || c->moment_round == round || ledger_has(c->book, c->t.id, round))
-        return SEFL_OK;
-    SEFL_PASS(ask_news(c, &n, round - 1, go));
-    if (!*go)
-        return SEFL_OK;
-    *go = n.state == ROUND_OPEN && n.round == round;
-    return *go ? choose_moment(c, round, n.left_ms)
-               : leave_round(c, LOG_WARN, "the round ended while this client was offline");
-}
 
 static sefl_status keep_receipt(client *c, uint64_t round, sefl_span receipt,
                                 const client_body *body)
@@ -436,11 +375,7 @@ static sefl_status upload(client *c, uint64_t round, bool *new_task)
     const char *file = client_store_path(c->store, CLIENT_BODY);
     const client_body *body = &client_store_mark(c->store)->body;
     sefl_progress p = client_progress(c);
-    bool go;
-    SEFL_TRY(like_everybody(c, round, &go));
-    if (!go)
-        goto done;
-    SEFL_TRY(wait_for_moment(c));
+    bool go = true;
     client_show_doing(c, "uploading");
     /* another task would count this body as its own and spoil its sum; servers do not switch tasks
      * within a second of the header */
@@ -479,7 +414,7 @@ sefl_status client_obey(client *c, const participant_order *order, bool *new_tas
     case PARTICIPANT_FETCH_MODEL:
         return fetch_model(c, order->round);
     case PARTICIPANT_TRAIN:
-        return train(c, order->round, order->zeros);
+        return train(c, order->round);
     case PARTICIPANT_UPLOAD:
         return upload(c, order->round, new_task);
     case PARTICIPANT_SLEEP:

@@ -19,7 +19,7 @@
 #define MAGIC CLIENT_MARK_MAGIC
 #define FINAL "final-"
 
-enum { MAGIC_BYTES = 8, BODY_BYTES = MAGIC_BYTES + 32 + 8 + 8 + 1 + 1 + 32 + 32 + 32 + 8 };
+enum { MAGIC_BYTES = 8, BODY_BYTES = MAGIC_BYTES + 32 + 8 + 8 + 1 + 1 + 32 + 32 + 8 };
 
 struct client_store {
     int lock;
@@ -60,7 +60,6 @@ static sefl_status write_mark(client_store *s, const client_mark *m)
     SEFL_TRY(wr_u64(&b, m->attempt));
     SEFL_TRY(wr_u8(&b, (uint8_t)(m->phase | (m->charged ? CLIENT_MARK_CHARGED : 0))));
     SEFL_TRY(wr_u8(&b, m->drawn));
-    SEFL_TRY(wr_raw(&b, m->seed, sizeof m->seed));
     SEFL_TRY(wr_raw(&b, m->body.hash, sizeof m->body.hash));
     SEFL_TRY(wr_raw(&b, m->body.head, sizeof m->body.head));
     SEFL_TRY(wr_u64(&b, m->body.bytes));
@@ -70,8 +69,6 @@ static sefl_status write_mark(client_store *s, const client_mark *m)
     s->mark = *m;
     SEFL_TRY(set_paths(s));
 done:
-    if (b.p)
-        sefl_wipe(b.p, b.n);
     buf_clear(&b);
     return st;
 }
@@ -99,7 +96,6 @@ static sefl_status read_mark(client_store *s)
     SEFL_TRY(rd_u64(&r, &m.attempt));
     SEFL_TRY(rd_u8(&r, &phase));
     SEFL_TRY(rd_u8(&r, &drawn));
-    SEFL_TRY(rd_raw(&r, m.seed, sizeof m.seed));
     SEFL_TRY(rd_raw(&r, m.body.hash, sizeof m.body.hash));
     SEFL_TRY(rd_raw(&r, m.body.head, sizeof m.body.head));
     SEFL_TRY(rd_u64(&r, &m.body.bytes));
@@ -109,8 +105,6 @@ static sefl_status read_mark(client_store *s)
     SEFL_CHECK(memcmp(id, s->task, TASK_ID) == 0, SEFL_EPROTO, "%s is of another task", path);
     s->mark = m;
 done:
-    if (b.p)
-        sefl_wipe(b.p, b.n);
     buf_clear(&b);
     return st;
 }
@@ -162,7 +156,6 @@ static sefl_status settle(client_store *s)
     if (m.phase == CLIENT_MAKING && file_exists(path)) { /* complete, since it has its name */
         SEFL_PASS(client_body_of(&m.body, path, s->head_bytes));
         m.phase = CLIENT_FINISHED;
-        sefl_wipe(m.seed, sizeof m.seed);
         return write_mark(s, &m);
     }
     if (m.phase != CLIENT_FINISHED)
@@ -239,7 +232,6 @@ void client_store_close(client_store *s)
         return;
     receipts_close(s->receipts);
     receipts_close(s->counted);
-    sefl_wipe(&s->mark, sizeof s->mark);
     if (s->lock >= 0)
         close(s->lock);
     sefl_free(s->folder);
@@ -270,19 +262,15 @@ static sefl_status in_phase(const client_store *s, bool ok, const char *what)
     return SEFL_OK;
 }
 
-sefl_status client_store_draw(client_store *s, uint64_t round, bool drawn, const uint8_t *seed)
+sefl_status client_store_draw(client_store *s, uint64_t round, bool drawn)
 {
     client_mark m = { .round = round, .phase = CLIENT_DRAWN, .drawn = drawn };
-    if (seed)
-        memcpy(m.seed, seed, sizeof m.seed);
     SEFL_NEED(round > s->mark.round, SEFL_ESTATE,
               "round %" PRIu64 " is not after round %" PRIu64 ": its coin was drawn before", round,
               s->mark.round);
     (void)unlink(s->path[CLIENT_BODY]); /* of the old round, if it was left behind */
     (void)unlink(s->path[CLIENT_MODEL]);
-    sefl_status st = write_mark(s, &m);
-    sefl_wipe(m.seed, sizeof m.seed);
-    return st;
+    return write_mark(s, &m);
 }
 
 sefl_status client_store_begin(client_store *s)
@@ -300,7 +288,6 @@ sefl_status client_store_finish(client_store *s, const client_body *body)
     SEFL_PASS(in_phase(s, m.phase == CLIENT_MAKING, "finished"));
     m.phase = CLIENT_FINISHED;
     m.body = *body;
-    sefl_wipe(m.seed, sizeof m.seed);
     SEFL_PASS(write_mark(s, &m));
     (void)unlink(s->path[CLIENT_MODEL]);
     return SEFL_OK;
@@ -311,7 +298,6 @@ sefl_status client_store_drop(client_store *s)
     client_mark m = s->mark;
     SEFL_PASS(in_phase(s, m.phase != CLIENT_NOWHERE, "dropped"));
     m.phase = CLIENT_DONE;
-    sefl_wipe(m.seed, sizeof m.seed);
     if (s->mark.phase != CLIENT_DONE)
         SEFL_PASS(write_mark(s, &m));
     (void)unlink(s->path[CLIENT_BODY]);

@@ -13,7 +13,7 @@
  *     folder/upload.key     the key that signs uploads (upload_key.h)
  *
  *     SEFL_TRY(client_store_open(&s, folder, t->id, head_bytes(t->seal)));
- *     SEFL_TRY(client_store_draw(s, round, drawn, seed)); // the sampling coins, once per round
+ *     SEFL_TRY(client_store_draw(s, round, drawn)); // the sampling coin, once per round
  *     SEFL_TRY(client_store_begin(s));                    // a new attempt, before any coin
  *     ...client_update_make into client_store_path(s, CLIENT_BODY)...
  *     SEFL_TRY(client_store_finish(s, &body));            // from here on these bytes may be sent
@@ -23,9 +23,8 @@
  * Rules that survive kill -9 at any moment
  *   - The mark only moves forward: DRAWN, MAKING (attempt k), FINISHED, DONE; then a later round.
  *   - The client marks a (round, attempt) before it draws coins for quantising and encryption, so
- *     it draws them once per attempt. It marks its own sampling coin, and the seed of the draw of
- *     its records, before anything depends on them: all attempts of a round have the same draw.
- *     The seed is deleted with the last step that needs it: FINISHED, or DONE.
+ *     it draws them once per attempt. It marks its own sampling coin before anything
+ *     depends on it.
  *   - client_store_open marks a complete body as FINISHED if the client died before it could mark
  *     it, and deletes an incomplete body, of which nothing was sent.
  *   - A FINISHED body that is missing or changed is never made again, since its first bytes may
@@ -34,14 +33,13 @@
  *     and back. When another task begins, the bodies and models of the old one are deleted;
  *     receipts and marks stay.
  *
- * The mark: "SEFLCLM3" | task 32 | round u64 | attempt u64 | phase u8, plus 128 if the round is charged | drawn u8 | seed 32 (zeros:
- * none) | body's units 32 | body's head 32 | body bytes u64 | SHA-256 of all that (update.h:
- * client_body). An invalid mark is an error: the client does not start over. Threads: one owner.
- * Secrets: the seed; whether this client was drawn (under hidden sampling). */
+ * The mark: "SEFLCLM4" | task 32 | round u64 | attempt u64 | phase u8, plus 128 if the round is
+ * charged | drawn u8 | body's units 32 | body's head 32 | body bytes u64 | SHA-256 of all that
+ * (update.h: client_body). An invalid mark is an error: the client does not start over. Threads:
+ * one owner. Secrets: none. */
 #ifndef ROLES_CLIENT_STORE_H
 #define ROLES_CLIENT_STORE_H
 
-#include "roles/client/record_draw.h"
 #include "roles/client/update.h"
 
 typedef enum client_phase {
@@ -57,8 +55,6 @@ typedef struct client_mark {
     client_phase phase;
     bool charged; /* this client's ledger has charged the round */
     bool drawn;
-    uint8_t
-        seed[RECORD_DRAW_SEED]; /* of the draw of records; zeros: none, or not needed any more */
     client_body body;
 } client_mark;
 
@@ -80,7 +76,7 @@ typedef enum client_counted {
 } client_counted;
 
 /* How a mark begins, and the bit in its phase for a charged round. */
-#define CLIENT_MARK_MAGIC "SEFLCLM3"
+#define CLIENT_MARK_MAGIC "SEFLCLM4"
 enum { CLIENT_MARK_CHARGED = 0x80 };
 
 typedef struct client_store client_store;
@@ -96,10 +92,8 @@ bool client_store_lost(const client_store *s);
 /* Returns a file's path in the current round; valid until the store closes or the round changes. */
 const char *client_store_path(client_store *s, client_file file);
 
-/* Each step is durable when it returns. SEFL_ESTATE for a step out of order. seed: of the round's
- * draw of records; NULL: none. */
-sefl_status client_store_draw(client_store *s, uint64_t round, bool drawn,
-                              const uint8_t *seed) SEFL_MUST_CHECK;
+/* Each step is durable when it returns. SEFL_ESTATE for a step out of order. */
+sefl_status client_store_draw(client_store *s, uint64_t round, bool drawn) SEFL_MUST_CHECK;
 sefl_status client_store_begin(client_store *s) SEFL_MUST_CHECK;
 sefl_status client_store_finish(client_store *s, const client_body *body) SEFL_MUST_CHECK;
 /* The round is charged; call it after the charge and before the first byte of the body leaves. */

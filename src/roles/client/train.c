@@ -5,7 +5,7 @@
 #include "model/train.h"
 #include "privacy/mechanism/quantise.h"
 #include "protocol/modes/mode.h"
-#include "roles/client/record_draw.h"
+#include "roles/client/record_turns.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -137,8 +137,7 @@ static sefl_status on_record(void *ctx, size_t record, const nn_real *grad, cons
     return dp_add_record(r->X, r->one, t->values, t->ahe.pack.value_max);
 }
 
-/* Trains on one record. Its dropout mask depends on its place among the candidates, not on which
- * others are drawn. */
+/* Trains on one record. Its dropout mask depends on its place in the round. */
 static sefl_status one_record(records *r, size_t record, size_t place)
 {
     const client_train *c = r->c;
@@ -154,16 +153,13 @@ sefl_status client_train_records(const client_train *c, int64_t *X, size_t *zero
                                  int64_t *scratch, float *v, const sefl_rng *coins)
 {
     sefl_status st = SEFL_OK;
-    record_draw d = { 0 };
+    const record_turns d = record_turns_of(c->task, c->round, c->text->docs);
     records r = { .c = c, .X = X, .one = scratch, .v = v, .coins = coins };
-    SEFL_TRY(record_draw_make(&d, c->task, c->round, c->text->docs, c->draw));
-    for (size_t i = 0; i < d.n; i++) {
-        if (record_draw_has(&d, i))
-            SEFL_TRY(one_record(&r, record_draw_at(&d, i), i));
-        SEFL_TRY(tick(c, i + 1, d.n));
+    for (size_t i = 0; i < d.count; i++) {
+        SEFL_TRY(one_record(&r, record_turns_at(&d, i), i));
+        SEFL_TRY(tick(c, i + 1, d.count));
     }
 done:
-    record_draw_clear(&d);
     *zeroed = r.zeroed;
     return st;
 }

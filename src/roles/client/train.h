@@ -6,13 +6,12 @@
  *     unit record   SEFL_TRY(client_train_records(&c, X, &zeroed, scratch, v, &coins));
  *
  * Records. A record is a document of corpus.h: a JSONL or CSV record, a text under a heading, or a
- * line. record_draw.h says which of them a round uses. No record counts twice in a round.
+ * line. record_turns.h says which of them a round uses. No record counts twice in a round.
  *
  * The content of one record must not affect how the client processes the others, or the privacy
- * bound for a record would not hold. The candidates of a round, and their dropout masks, depend
- * only on the round, the number of records and their positions; which of the candidates are drawn
- * depends only on secret coins. The client quantises each record with fresh coins, even one without
- * a usable gradient, which adds zeros. No record can stop the client.
+ * bound for a record would not hold. The records of a round, and their dropout masks, depend only
+ * on the round, the number of records and their positions. The client quantises each record with
+ * fresh coins, even one without a usable gradient, which adds zeros. No record can stop the client.
  *
  * The dropout seed is not secret: the first 8 bytes of SHA-256("sefl dropout 1", task id, round
  * u64, client). Results do not depend on the pool. Secret: text, v, X, coins. Not constant-time (it
@@ -34,7 +33,6 @@ typedef struct client_train {
     uint64_t round;
     engine *e; /* unit client: has the round's theta (engine_theta); training uses slot 0 */
     lm *m;     /* unit record: has the round's theta */
-    const uint8_t *draw;           /* record_rate below 1: the round's seed (record_draw.h) */
     const sefl_progress *progress; /* steps or records; may stop training (SEFL_ECANCELLED) */
 } client_train;
 

@@ -30,8 +30,8 @@
  *     SEFL_ECANCELLED  r->progress returned false: the client stops, or the round has closed
  *     SEFL_ERANGE      there is no usable update in this round; the message says why and goes to
  *                      the client's log, so it names tensors and never values. The client does not
- *                      take part in this round; under hidden sampling, and for a port with
- *                      `always` (the built-in trainer), it uploads zeros instead.
+ *                      take part in this round; for a port with `always` (the built-in trainer),
+ *                      it uploads zeros instead.
  *     SEFL_EIO         the client tries this round again later, with new coins
  *     anything else    the client ends with this status and message
  *
@@ -53,7 +53,6 @@ typedef struct trainer_round {
     const uint8_t *client;         /* 32 bytes: fingerprint of the client's certificate */
     const char *words;             /* path of the task's word list; NULL: the task has none */
     uint64_t left_ms;              /* time until the round's deadline */
-    const uint8_t *draw;           /* the seed of the round's draw of records; NULL: none */
     const sefl_progress *progress; /* call it at least once a second: it ends training in time */
 } trainer_round;
 
@@ -68,7 +67,7 @@ typedef struct trainer_port {
      * the client refuses such a task. */
     sefl_status (*records)(void *self, const trainer_round *r, float *v, int64_t *X, size_t *zeroed,
                            const sefl_rng *coins);
-    bool always; /* SEFL_ERANGE uploads zeros under every kind of sampling */
+    bool always; /* SEFL_ERANGE uploads zeros */
 } trainer_port;
 
 /* ---- trainers of dense tensors --------------------------------------------------------------- */

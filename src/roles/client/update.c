@@ -112,7 +112,7 @@ static bool on_step(void *self, uint64_t done, uint64_t total)
  * data, to everyone who counts uploads. */
 static bool uploads_zeros(const work *w)
 {
-    return w->u->c.trainer.always || w->t->sampling == TASK_HIDDEN;
+    return w->u->c.trainer.always;
 }
 
 static sefl_status train(work *w)
@@ -127,7 +127,6 @@ static sefl_status train(work *w)
                         .client = u->c.client,
                         .words = w->job->words,
                         .left_ms = w->job->left_ms,
-                        .draw = w->job->draw,
                         .progress = &progress };
     uint64_t weight = t->weight_cap;
     if (t->unit == TASK_UNIT_RECORD) {
@@ -226,10 +225,7 @@ sefl_status client_update_make(client_update *u, client_body *out, const client_
                "round %" PRIu64 " was already encrypted: its bytes are in %s", round, job->body);
     SEFL_TRY(coins_for(u->c.coins, &w.coins, "round", round, job->attempt));
     SEFL_TRY(open_model(&w));
-    if (job->zeros)
-        SEFL_TRY(sefl_new(&w.X, w.t->values, sizeof *w.X));
-    else
-        SEFL_TRY(train(&w));
+    SEFL_TRY(train(&w));
     sefl_free_secret(w.global, w.t->params * sizeof *w.global);
     w.global = NULL;
     if (u->c.observe)

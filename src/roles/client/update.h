@@ -12,9 +12,8 @@
  *   2. The trainer trains (trainer.h). Unit client: v = theta_local - theta_global. Unit record:
  *      the trainer makes one separate step for each record and quantises it.
  *   3. Unit client: it clips v and quantises it stochastically to integers X, with coins "round"
- *      (train.h). If hidden sampling did not draw the client, it does not train, and X is zero. If
- *      the trainer has no usable update (SEFL_ERANGE), X is zero, even the weight slot, under
- *      hidden sampling and for the built-in trainer; otherwise the call fails.
+ *      (train.h). If the built-in trainer has no usable update (SEFL_ERANGE), X is zero, even the
+ *      weight slot; with other trainers the call fails.
  *   4. It encrypts X unit by unit, with coins "encrypt", into a temporary file. In a sealed task
  *      the head comes first (protocol/head.h), then the salt, with coins "salt", then the units. It
  *      syncs the file, then renames it to `body`, so a file of that name is always complete.
@@ -54,11 +53,9 @@ typedef struct client_update_config {
 typedef struct client_job {
     const round_header *header; /* verified (protocol/participant.h): round, model, CSP's key */
     uint64_t attempt;
-    bool zeros;
     const char *model;             /* file that the round starts from */
     const char *words;             /* the task's word list, for the trainer; NULL: none */
     uint64_t left_ms;              /* time until the deadline, for the trainer */
-    const uint8_t *draw;           /* record_rate below 1: the round's seed (record_draw.h) */
     const char *body;              /* file to create */
     const sefl_progress *progress; /* training steps, then units; may stop the job */
 } client_job;

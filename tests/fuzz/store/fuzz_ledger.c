@@ -20,8 +20,8 @@ static sefl_status chain(sefl_buf *out, rd *r)
 {
     sefl_status st = SEFL_OK;
     uint8_t prev[SHA256_BYTES];
-    sha256_of(prev, span_of_str("SEFLLDG3"));
-    SEFL_TRY(wr_raw(out, "SEFLLDG3", 8));
+    sha256_of(prev, span_of_str("SEFLLDG4"));
+    SEFL_TRY(wr_raw(out, "SEFLLDG4", 8));
     while (rd_left(r) > 1) {
         uint8_t n, len[8];
         sefl_span body;

@@ -14,10 +14,10 @@ static const char *const kinds[] = {
     "protection=sefl privacy.noise=own privacy.weights=capped privacy.weight_cap=250",
     "protection=sefl privacy.noise=none privacy.weights=capped privacy.weight_cap=250",
     "protection=sefl training.lr=1000000 training.gradient_clip=0 training.steps=40",
-    ("protection=sefl privacy.sampling=hidden privacy.rate=0.6 rounds.threshold=2 "
+    ("protection=sefl privacy.sampling=open privacy.rate=0.6 rounds.threshold=2 "
      "training.optimiser=adam training.lr=0.01 training.weight_decay=0.1"),
     "protection=sefl crypto=full",
-    "protection=sefl crypto=full privacy.sampling=hidden privacy.rate=0.6 rounds.threshold=2",
+    "protection=sefl crypto=full privacy.sampling=open privacy.rate=0.6 rounds.threshold=2",
     "protection=sefl model.block_embed=1 model.block_decoder=4",
     ("protection=sefl crypto=full privacy.noise=none privacy.weights=capped "
      "privacy.weight_cap=250 model.body=transformer"),

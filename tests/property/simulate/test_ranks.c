@@ -131,8 +131,8 @@ static const char *const cases[] = {
     "protection=none privacy.weights=capped privacy.weight_cap=0 data.alpha=0.1",
     "protection=cdp privacy.z=1",
     "privacy.filter=3000",
-    "privacy.sampling=hidden privacy.rate=0.5 rounds.threshold=2 clients=9",
-    "privacy.sampling=hidden privacy.rate=0.5 rounds.threshold=2 clients=9 crypto=full",
+    "privacy.sampling=open privacy.rate=0.5 rounds.threshold=2 clients=9",
+    "privacy.sampling=open privacy.rate=0.5 rounds.threshold=2 clients=9 crypto=full",
     "privacy.weights=capped privacy.weight_cap=0 crypto=full",
 };
 

@@ -25,10 +25,8 @@ static void full_is_clear(void **state)
         { "claim", "privacy.claim=dp privacy.z=1 privacy.epsilon=40 privacy.clip=1" },
         { "capped",
           "privacy.weights=capped privacy.weight_cap=200 server.step=adam server.lr=0.01" },
-        { "hidden", "privacy.sampling=hidden privacy.rate=0.6 rounds.threshold=2" },
+        { "open", "privacy.sampling=open privacy.rate=0.6 rounds.threshold=2" },
         { "record", "privacy.unit=record privacy.records_max=3 training.lr=1" },
-        { "drawn",
-          "privacy.unit=record privacy.records_max=9 privacy.record_rate=0.3 training.lr=1" },
         { "quantile", "privacy.clip_quantile=0.5" },
         { "only", "training.only=rnn.weight_ih*,decoder.bias" },
         { "only-capped", "training.only=decoder.* privacy.weights=capped privacy.weight_cap=200 "

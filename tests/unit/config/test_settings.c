@@ -236,8 +236,8 @@ static void old_names(void **state)
 static void words_by_index(void **state)
 {
     (void)state;
-    static const char words[] = "all open hidden";
-    static const char *const want[] = { "all", "open", "hidden" };
+    static const char words[] = "all open some";
+    static const char *const want[] = { "all", "open", "some" };
     char word[SETTING_WORD_BYTES];
     for (unsigned i = 0; i < 3; i++) {
         assert_string_equal(setting_word_at(word, words, i), want[i]);

@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-static task t, hidden, sampled;
+static task t, sampled;
 static seeded gen;
 static sefl_rng rng;
 
@@ -17,7 +17,6 @@ static int setup(void **state)
     test_seed(&gen, "member");
     rng = seeded_rng(&gen);
     CHECK_OK(sample_task(&t, "rounds.max_per_client=3", NULL));
-    CHECK_OK(sample_task(&hidden, "privacy.sampling=hidden", "privacy.rate=0.5", NULL));
     CHECK_OK(sample_task(&sampled, "privacy.sampling=open", "privacy.rate=0.5", NULL));
     return 0;
 }
@@ -26,7 +25,6 @@ static int teardown(void **state)
 {
     (void)state;
     task_clear(&t);
-    task_clear(&hidden);
     task_clear(&sampled);
     sample_end();
     return 0;
@@ -118,7 +116,7 @@ static void test_rounds(void **state)
         CHECK_OK(tell(m, &t, ROUND_OPEN, r, true, 10));
         expect(m, PARTICIPANT_FETCH_MODEL, r, 20);
         CHECK_OK(on(m, PARTICIPANT_GOT_MODEL, 20));
-        assert_false(expect(m, PARTICIPANT_TRAIN, r, 30).zeros);
+        expect(m, PARTICIPANT_TRAIN, r, 30);
         CHECK_OK(on(m, PARTICIPANT_TRAINED, 40));
         expect(m, PARTICIPANT_UPLOAD, r, 40);
         expect(m, PARTICIPANT_UPLOAD, r, 5000); /* finished: AS decides whether it is late */
@@ -302,22 +300,8 @@ static void test_back_off(void **state)
 static void test_sampling(void **state)
 {
     (void)state;
-    /* hidden: the same steps, with zeros */
-    participant *m = started(&hidden);
-    CHECK_OK(tell(m, &hidden, ROUND_OPEN, 1, false, 0));
-    expect(m, PARTICIPANT_FETCH_MODEL, 1, 0);
-    CHECK_OK(on(m, PARTICIPANT_GOT_MODEL, 0));
-    assert_true(expect(m, PARTICIPANT_TRAIN, 1, 0).zeros);
-    CHECK_OK(on(m, PARTICIPANT_TRAINED, 0));
-    expect(m, PARTICIPANT_UPLOAD, 1, 0);
-    CHECK_OK(on(m, PARTICIPANT_GOT_RECEIPT, 0));
-    CHECK_OK(tell(m, &hidden, ROUND_OPEN, 2, true, 0));
-    CHECK_OK(on(m, PARTICIPANT_GOT_MODEL, 0));
-    assert_false(expect(m, PARTICIPANT_TRAIN, 2, 0).zeros);
-    participant_free(m);
-
     /* open: skips the round */
-    m = started(&sampled);
+    participant *m = started(&sampled);
     CHECK_OK(tell(m, &sampled, ROUND_OPEN, 1, false, 0));
     expect(m, PARTICIPANT_POLL, 1, 0);
     CHECK_OK(
@@ -385,7 +369,7 @@ static void test_headers(void **state)
     CHECK_OK(participant_header_check(&t, &h, buf_span(&header), 2));
     assert_int_equal(h.round, 2);
     CHECK_STATUS(participant_header_check(&t, &h, buf_span(&header), 3), SEFL_EAUTH);
-    CHECK_STATUS(participant_header_check(&hidden, &h, buf_span(&header), 2), SEFL_EAUTH);
+    CHECK_STATUS(participant_header_check(&sampled, &h, buf_span(&header), 2), SEFL_EAUTH);
     header_of(&header, &t, 6, t.step_nano, sample_csp); /* five rounds in all */
     CHECK_STATUS(participant_header_check(&t, &h, buf_span(&header), 6), SEFL_EAUTH);
     header_of(&header, &t, 2, t.step_nano + 1, sample_csp);
@@ -466,7 +450,7 @@ static void test_random_walks(void **state)
                                                          PARTICIPANT_GOT_RECEIPT };
     unsigned long trained = 0, stopped = 0;
     for (unsigned long walk = 0; walk < test_count(100, 5000); walk++) {
-        const task *task_ = walk % 3 == 0 ? &t : walk % 3 == 1 ? &hidden : &sampled;
+        const task *task_ = walk % 2 == 0 ? &t : &sampled;
         participant *m = NULL;
         uint64_t now = 1000, encrypted = 0, sent = 0;
         CHECK_OK(participant_new(&m, task_, 0, &rng));

@@ -133,7 +133,6 @@ static const review task_reviews[] = {
     { "privacy.filter", AGREED, false },
     { "privacy.unit", AGREED, false },
     { "privacy.records_max", AGREED, true }, /* a bound */
-    { "privacy.record_rate", AGREED, true }, /* a probability */
     { "privacy.sampling", AGREED, false },
     { "privacy.rate", AGREED, false },
     { "privacy.weights", AGREED, true },    /* equal or capped: a mode */

@@ -77,15 +77,6 @@ static void test_sampling_and_divisor(void **state)
     dp_event none = task_event(&t, 2);
     assert_true(none.noise == DP_NOISE_NONE && none.z == 0 && none.rate == 0 && none.dim == 0);
     task_clear(&t);
-    CHECK_OK(sample_task(&t, "privacy.sampling=hidden", "privacy.rate=0.25", NULL));
-    assert_true(t.amplified && !t.publish_count);
-    assert_true(task_divisor(&t, 8) == 2);
-    task_clear(&t);
-    CHECK_OK(sample_task(&t, "privacy.sampling=hidden", "privacy.rate=0.25", "privacy.noise=none",
-                         "privacy.claim=none", NULL));
-    assert_true(!t.amplified && !t.publish_count);
-    assert_true(task_divisor(&t, 8) == 2);
-    task_clear(&t);
     CHECK_OK(sample_task(&t, "privacy.weights=capped", "privacy.weight_cap=100", NULL));
     assert_int_equal(t.values, t.params + 1);
     assert_int_equal(t.ahe.values, t.values);
@@ -165,19 +156,12 @@ static void test_noise_modes(void **state)
         task_clear(&fixed);
         task_clear(&t);
 
-        /* records drawn in secret: charged at their rate, against the servers too */
-        CHECK_OK(sample_task(&t, schemes[i], "privacy.unit=record", "privacy.records_max=50",
-                             "privacy.record_rate=0.05", "privacy.z=1", NULL));
-        assert_true(t.record_rate == 0.05 && t.secret_draw && !t.amplified && t.publish_count);
-        assert_true(task_event(&t, 7).rate == 0.05 && task_event_server(&t, 7).rate == 0.05);
-        assert_true(task_divisor(&t, 6) == 6); /* clients, never records */
-        task_clear(&t);
-
         /* the coin of a client amplifies nothing for a record, and AS may publish the count */
         CHECK_OK(sample_task(&t, schemes[i], "privacy.unit=record", "privacy.records_max=50",
                              "privacy.sampling=open", "privacy.rate=0.5", NULL));
-        assert_true(!t.secret_draw && !t.amplified && t.publish_count);
+        assert_true(!t.amplified && t.publish_count);
         assert_true(task_event(&t, 7).rate == 1 && task_event_server(&t, 7).rate == 1);
+        assert_true(task_divisor(&t, 6) == 6); /* clients, never records */
         task_clear(&t);
 
         /* below the smallest z that can be claimed */
@@ -229,26 +213,25 @@ static void test_z_of_epsilon(void **state)
         { "privacy.sampling=all", "privacy.rate=1" },
         { "rounds.max_per_client=7", "privacy.rate=1" },
         { "privacy.sampling=open", "privacy.rate=0.5" },
-        { "privacy.sampling=hidden", "privacy.rate=0.1" },
     };
-    double z[4];
-    for (size_t i = 0; i < 2 * 3 * 4; i++) {
-        const char *mode = modes[i / 12], *epsilon = epsilons[i / 4 % 3], *const *w = who[i % 4];
+    double z[3];
+    for (size_t i = 0; i < 2 * 3 * 3; i++) {
+        const char *mode = modes[i / 9], *epsilon = epsilons[i / 3 % 3], *const *w = who[i % 3];
         char less[32], say[32];
         uint64_t rounds;
         task t, worse;
         CHECK_OK(sample_task(&t, mode, epsilon, w[0], w[1], "rounds.count=40", NULL));
         CHECK_OK(task_budget_rounds(&rounds, &t));
         assert_int_equal(rounds, 40);
-        z[i % 4] = strtod(t.z, NULL);
-        assert_true(t.claim && z[i % 4] >= dp_law_of(task_mode(&t)->source->law)->z_min);
-        snprintf(less, sizeof less, "privacy.z=%.6f", z[i % 4] - 0.001);
+        z[i % 3] = strtod(t.z, NULL);
+        assert_true(t.claim && z[i % 3] >= dp_law_of(task_mode(&t)->source->law)->z_min);
+        snprintf(less, sizeof less, "privacy.z=%.6f", z[i % 3] - 0.001);
         sefl_status st =
             sample_task(&worse, mode, epsilon, w[0], w[1], "rounds.count=40", less, NULL);
         const double least = dp_law_of(task_mode(&t)->source->law)->z_search_min;
-        if (z[i % 4] - 0.001 >= least) { /* otherwise less noise would do too */
+        if (z[i % 3] - 0.001 >= least) { /* otherwise less noise would do too */
             CHECK_STATUS(st, SEFL_EINVAL);
-            snprintf(say, sizeof say, "raise privacy.z to %.4g", dp_four_digits(z[i % 4], true));
+            snprintf(say, sizeof say, "raise privacy.z to %.4g", dp_four_digits(z[i % 3], true));
             assert_non_null(strstr(sefl_last_error(), say));
             CHECK_OK(sample_task(&worse, mode, epsilon, w[0], w[1], "rounds.count=40", less,
                                  "privacy.early_end=true", NULL));
@@ -257,8 +240,8 @@ static void test_z_of_epsilon(void **state)
         }
         task_clear(&worse);
         task_clear(&t);
-        if (i % 4 == 3 && i / 4 % 3 == 1)
-            assert_true(z[1] < z[0] && z[2] == z[0] && z[3] < z[0]);
+        if (i % 3 == 2 && i / 3 % 3 == 1)
+            assert_true(z[1] < z[0] && z[2] == z[0]);
     }
     task t;
     CHECK_STATUS(sample_task(&t, "privacy.epsilon=0", NULL), SEFL_EINVAL);
@@ -409,9 +392,8 @@ static void test_carries(void **state)
     CHECK_OK(sample_task(&t, own, paillier, "privacy.filter=3000", "privacy.z=4",
                          "privacy.claim=none", NULL));
     task_clear(&t);
-    CHECK_STATUS(
-        sample_task(&t, own, paillier, "privacy.sampling=hidden", "privacy.rate=0.5", NULL),
-        SEFL_EINVAL);
+    CHECK_STATUS(sample_task(&t, own, paillier, "privacy.sampling=open", "privacy.rate=0.5", NULL),
+                 SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "no proof for a claim that relies on sampling"));
     CHECK_STATUS(sample_task(&t, own, paillier, "privacy.z=400", NULL), SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "Renyi orders up to 1024"));

@@ -67,22 +67,6 @@ static void a_failure_costs_a_round(void **state)
     }
 }
 
-/* Under hidden sampling a missing upload would reveal who was drawn. */
-static void hidden_sampling_uploads_zeros(void **state)
-{
-    (void)state;
-    federation *s = begin_with("exit 7", "privacy.sampling=hidden", "privacy.rate=0.99");
-    s->as.left_ms = 2000;
-    s->as.rounds = 2;
-    open_client(s);
-    CHECK_OK(client_run(s->c));
-    assert_int_equal(s->as.receipts, 2);
-    assert_int_equal(s->made, 2);
-    assert_int_equal(s->nonzero, 0);
-    log_has(s, "the command exited with 7");
-    end(s);
-}
-
 static void *stop_soon(void *ctx)
 {
     federation *s = ctx;
@@ -126,7 +110,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_command_trains),
         cmocka_unit_test(a_failure_costs_a_round),
-        cmocka_unit_test(hidden_sampling_uploads_zeros),
         cmocka_unit_test(a_stop_ends_the_command),
         cmocka_unit_test(records_need_the_built_in_training),
     };

@@ -65,14 +65,12 @@ static void a_round_from_coin_to_receipt(void **state)
     CHECK_STATUS(client_store_begin(s), SEFL_ESTATE);
     CHECK_STATUS(client_store_drop(s), SEFL_ESTATE);
 
-    static const uint8_t seed[RECORD_DRAW_SEED] = { 7, 8, 9 }, none[RECORD_DRAW_SEED];
-    CHECK_OK(client_store_draw(s, 3, true, seed));
+    CHECK_OK(client_store_draw(s, 3, true));
     s = reopen(s, task_a);
-    assert_memory_equal(client_store_mark(s)->seed, seed, sizeof seed);
     assert_int_equal(client_store_mark(s)->round, 3);
     assert_true(client_store_mark(s)->drawn);
-    CHECK_STATUS(client_store_draw(s, 3, false, NULL), SEFL_ESTATE); /* one coin a round */
-    CHECK_STATUS(client_store_draw(s, 2, false, NULL), SEFL_ESTATE);
+    CHECK_STATUS(client_store_draw(s, 3, false), SEFL_ESTATE); /* one coin a round */
+    CHECK_STATUS(client_store_draw(s, 2, false), SEFL_ESTATE);
 
     /* died while encrypting: attempt numbers never repeat, the model stays, an unfinished file is
      * deleted */
@@ -94,13 +92,11 @@ static void a_round_from_coin_to_receipt(void **state)
     assert_int_equal(client_store_mark(s)->phase, CLIENT_MAKING);
     CHECK_OK(client_store_begin(s));
     assert_int_equal(client_store_mark(s)->attempt, 2);
-    assert_memory_equal(client_store_mark(s)->seed, seed, sizeof seed); /* of every attempt */
 
     /* died between the complete file and its mark: these bytes are the update */
     put(s, CLIENT_BODY, "the body");
     s = reopen(s, task_a);
     assert_int_equal(client_store_mark(s)->phase, CLIENT_FINISHED);
-    assert_memory_equal(client_store_mark(s)->seed, none, sizeof none); /* not needed any more */
     CHECK_OK(client_body_of(&body, client_store_path(s, CLIENT_BODY), HEAD));
     assert_memory_equal(&client_store_mark(s)->body, &body, sizeof body);
     assert_int_equal(body.bytes, 8);
@@ -120,12 +116,11 @@ static void a_round_from_coin_to_receipt(void **state)
     CHECK_STATUS(client_store_receipt_read(s, &b, 4), SEFL_ENOTFOUND);
     buf_clear(&b);
 
-    CHECK_OK(client_store_draw(s, 5, false, seed));
+    CHECK_OK(client_store_draw(s, 5, false));
     assert_false(client_store_mark(s)->drawn);
     assert_int_equal(client_store_mark(s)->attempt, 0);
     CHECK_OK(client_store_drop(s));
     s = reopen(s, task_a);
-    assert_memory_equal(client_store_mark(s)->seed, none, sizeof none);
     client_store_close(s);
 }
 
@@ -138,7 +133,7 @@ static void a_body_that_changed_is_not_made_again(void **state)
         const uint8_t *id = i % 2 ? task_a : task_b;
         client_store *s = open_store(id);
         client_body body;
-        CHECK_OK(client_store_draw(s, 9 + i, true, NULL));
+        CHECK_OK(client_store_draw(s, 9 + i, true));
         CHECK_OK(client_store_begin(s));
         put(s, CLIENT_BODY, "whole");
         CHECK_OK(client_body_of(&body, client_store_path(s, CLIENT_BODY), HEAD));
@@ -162,7 +157,7 @@ static void another_task_begins_anew(void **state)
     static const uint8_t old[32] = { 0xee, 1 }, new[32] = { 0xee, 2 };
     client_store *s = open_store(old);
     client_body body;
-    CHECK_OK(client_store_draw(s, 20, true, NULL));
+    CHECK_OK(client_store_draw(s, 20, true));
     CHECK_OK(client_store_begin(s));
     put(s, CLIENT_BODY, "body");
     CHECK_OK(client_body_of(&body, client_store_path(s, CLIENT_BODY), HEAD));
@@ -171,19 +166,19 @@ static void another_task_begins_anew(void **state)
     assert_int_equal(client_store_mark(s)->round, 0);
     assert_int_equal(client_store_mark(s)->phase, CLIENT_NOWHERE);
     assert_false(is_there("round-20.body"));
-    CHECK_OK(client_store_draw(s, 1, false, NULL));
+    CHECK_OK(client_store_draw(s, 1, false));
     /* and back: its body is gone, and its coin stays */
     s = reopen(s, old);
     assert_true(client_store_lost(s));
     assert_int_equal(client_store_mark(s)->round, 20);
     assert_int_equal(client_store_mark(s)->phase, CLIENT_DONE);
-    CHECK_STATUS(client_store_draw(s, 20, true, NULL), SEFL_ESTATE);
-    CHECK_OK(client_store_draw(s, 21, true, NULL));
+    CHECK_STATUS(client_store_draw(s, 20, true), SEFL_ESTATE);
+    CHECK_OK(client_store_draw(s, 21, true));
     s = reopen(s, new);
     assert_int_equal(client_store_mark(s)->round, 1);
     assert_int_equal(client_store_mark(s)->phase, CLIENT_DRAWN);
     assert_false(client_store_mark(s)->drawn);
-    CHECK_STATUS(client_store_draw(s, 1, true, NULL), SEFL_ESTATE);
+    CHECK_STATUS(client_store_draw(s, 1, true), SEFL_ESTATE);
     client_store_close(s);
     in_state("mark", "of an earlier version");
     CHECK_STATUS(client_store_open(&s, state_folder, new, HEAD), SEFL_ESTATE);
@@ -198,7 +193,7 @@ static void a_damaged_mark_is_no_fresh_start(void **state)
     client_store *s = open_store(task_a);
     sefl_buf b = { 0 };
     char path[512], id[HEX_CHARS(32)];
-    CHECK_OK(client_store_draw(s, 30, true, NULL));
+    CHECK_OK(client_store_draw(s, 30, true));
     snprintf(path, sizeof path, "%s/mark-%s", state_folder, hex_write(id, task_a, 32));
     client_store_close(s);
     CHECK_OK(file_read(&b, path, 4096));
@@ -222,7 +217,7 @@ static sefl_status whole_round(uint64_t round)
     client_body body;
     SEFL_TRY(client_store_open(&s, state_folder, task_a, HEAD));
     if (client_store_mark(s)->round < round)
-        SEFL_TRY(client_store_draw(s, round, true, NULL));
+        SEFL_TRY(client_store_draw(s, round, true));
     if (client_store_mark(s)->phase < CLIENT_FINISHED) {
         SEFL_TRY(client_store_begin(s));
         SEFL_TRY(
@@ -287,7 +282,7 @@ static void receipts_are_one_file(void **state)
 static void a_receipt(client_store *s, uint64_t round)
 {
     client_body body;
-    CHECK_OK(client_store_draw(s, round, true, NULL));
+    CHECK_OK(client_store_draw(s, round, true));
     CHECK_OK(client_store_begin(s));
     put(s, CLIENT_BODY, "body");
     CHECK_OK(client_body_of(&body, client_store_path(s, CLIENT_BODY), HEAD));

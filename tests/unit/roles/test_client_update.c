@@ -1,7 +1,6 @@
 #include "crypto/prg/prg.h"
 #include "privacy/mechanism/quantise.h"
 #include "privacy/plan.h"
-#include "roles/client/record_draw.h"
 #include "support/squares.h"
 #include "unit/roles/update_fixture.h"
 
@@ -51,16 +50,10 @@ static client_update *update_of(const sefl_coins *coins)
     return update_with(&how, (client_update_config){ .coins = coins });
 }
 
-/* Draws candidates 0, 1 and 3 at a rate of 1/2, but not 2. */
-static const uint8_t draw_seed[RECORD_DRAW_SEED] = { 5 };
-
 static client_job job_of(uint64_t round, const char *body)
 {
     fx.header.round = round;
-    return (client_job){ .header = &fx.header,
-                         .model = fx.model,
-                         .body = body,
-                         .draw = fx.t.record_rate < 1 ? draw_seed : NULL };
+    return (client_job){ .header = &fx.header, .model = fx.model, .body = body };
 }
 
 /* ---- the same integers, from the manual alone ------------------------------------------------ */
@@ -130,17 +123,6 @@ static void expected_client(int64_t *X, uint64_t round, const sefl_rng *rng)
     sefl_free(v);
 }
 
-/* A coin of the draw, as record_draw.h describes it. */
-static bool coin_of(size_t candidate)
-{
-    prg g;
-    uint8_t coin[8];
-    prg_init(&g, draw_seed, "record draw");
-    prg_read(&g, coin, sizeof coin, 0, 8 * candidate);
-    prg_clear(&g);
-    return (double)load_u64(coin) < fx.t.record_rate * 0x1p64;
-}
-
 /* One record at a time, each on a fresh model. */
 static void expected_records(int64_t *X, uint64_t round, const sefl_rng *rng)
 {
@@ -152,8 +134,6 @@ static void expected_records(int64_t *X, uint64_t round, const sefl_rng *rng)
     CHECK_OK(sefl_new(&v, t->params, sizeof *v));
     for (size_t k = 0; k < n; k++) {
         size_t d = ((round - 1) * n + k) % docs;
-        if (t->record_rate < 1 && !coin_of(k))
-            continue;
         size_t from = fx.text.line[fx.text.doc[d]], len = fx.text.line[fx.text.doc[d + 1]] - from;
         lm *m = NULL;
         double loss, norm = 0;
@@ -204,7 +184,6 @@ static const shape shapes[] = {
       .noise = TASK_NOISE_JOINT,
       .unit = TASK_UNIT_RECORD,
       .schedule = TASK_COSINE },
-    { .scheme = "pad", .noise = TASK_NOISE_JOINT, .unit = TASK_UNIT_RECORD, .record_rate = 0.5 },
 };
 
 typedef struct seen {
@@ -298,28 +277,6 @@ static void all_zeros(const char *path, uint64_t round)
     for (size_t i = 0; i < fx.t.values; i++)
         assert_int_equal(got[i], 0);
     sefl_free(got);
-}
-
-static void zeros_look_alike(void **state)
-{
-    (void)state;
-    for (size_t k = 0; k < 3; k++) {
-        static test_coins coins;
-        client_body body;
-        fixture_task(&fx, &shapes[k]);
-        fixture_model(&fx, 5);
-        coins.n = 0;
-        sefl_coins c = test_coins_of(&coins);
-        client_update *u = update_of(&c);
-        const char *path = folder_path("zeros");
-        client_job job = job_of(1, path);
-        job.zeros = true;
-        CHECK_OK(client_update_make(u, &body, &job));
-        assert_int_equal(body.bytes, task_body_bytes(&fx.t));
-        all_zeros(path, 1);
-        unlink(path);
-        client_update_free(u);
-    }
 }
 
 static size_t files_beside(const char *begin)
@@ -484,16 +441,16 @@ static void one_record_moves_the_sum_by_its_bound(void **state)
     (void)state;
     CHECK_OK(corpus_read_over(&other, fx.words, &(corpus_file){ .path = "text" },
                               span_of_str(harmless)));
-    for (size_t k = 0; k < 6; k++) {
+    for (size_t k = 0; k < 4; k++) {
         int64_t *with = NULL, *without = NULL;
-        fixture_task(&fx, &shapes[k >= 4 ? 11 : k % 2 ? 6 : 8]);
+        fixture_task(&fx, &shapes[k % 2 ? 6 : 8]);
         fx.t.gradient_clip = k < 2 ? 0.25 : 0;
         fixture_model_as(&fx, 1, models[k / 2 % 2]);
         CHECK_OK(sefl_new(&with, fx.t.values, sizeof *with));
         CHECK_OK(sefl_new(&without, fx.t.values, sizeof *without));
         for (uint64_t round = 1; round <= 3;
              round++) { /* 4 of 6 records: it is in rounds 2 (first) and 3 (third) */
-            const bool in = round > 1 && (k < 4 || coin_of(round == 2 ? 0 : 2));
+            const bool in = round > 1;
             bool zeroed, clean, any = false;
             made_of(&fx.text, with, &zeroed, round);
             made_of(&other, without, &clean, round);
@@ -634,7 +591,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(body_holds_the_integers),
-        cmocka_unit_test(zeros_look_alike),
         cmocka_unit_test(wrong_inputs_are_refused),
         cmocka_unit_test(diverged_training_uploads_zeros),
         cmocka_unit_test(one_record_moves_the_sum_by_its_bound),

@@ -164,7 +164,7 @@ static void restart(void **state)
     turnout_open(t, 1);
     has(grid(t, &all), "\"clients\":[{\"name\":\"c1 / 01010101\",\"cells\":\"a\"}]");
     turnout_free(t);
-    turnout_open(NULL, 1); /* hidden sampling */
+    turnout_open(NULL, 1); /* no records */
     fetch(NULL, 1, 1);
     send(NULL, 1, 1, INGEST_TAKEN, "");
     turnout_close(NULL, 1);

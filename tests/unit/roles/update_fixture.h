@@ -27,7 +27,6 @@ typedef struct shape {
     uint32_t epochs, steps; /* 0, 0: two epochs */
     double lr;              /* 0: 1 */
     task_schedule schedule; /* over 5 rounds, to a fifth of lr */
-    double record_rate;     /* 0: 1 */
 } shape;
 
 typedef struct fixture {
@@ -117,8 +116,6 @@ static inline void fixture_task(fixture *f, const shape *s)
     t->noise = s->noise, t->weights = s->weights, t->unit = s->unit;
     t->weight_cap = s->weights == TASK_CAPPED ? 100 : 0;
     t->records_max = s->unit == TASK_UNIT_RECORD ? 4 : 0;
-    t->record_rate = s->record_rate > 0 ? s->record_rate : 1;
-    t->secret_draw = t->record_rate < 1;
     t->rounds = 5, t->rate = 1, t->clients_max = 10, t->threshold = 2;
     t->values = t->params + (s->weights == TASK_CAPPED);
     CHECK_OK(pack_decimal(&pc.clip, t->clip));

@@ -128,28 +128,22 @@ static void words(void **state)
     assert_int_equal(calibrate_words(&t, &c), 2);
 }
 
-/* The plan compares the noise with the clients that send more than zeros, and counts own noise
- * twice. */
-static void signal_of_the_drawn(void **state)
+/* The plan compares the noise with the clients of a round, and counts own noise twice. */
+static void signal_of_a_round(void **state)
 {
     (void)state;
     static const char base[] = "clients=200 data.words=100 privacy.claim=dp privacy.z=1 "
                                "privacy.epsilon=20 rounds.count=2 rounds.threshold=2 ";
-    plan all, hidden, open, own;
+    plan all, open, own;
     char more[512];
     made(&all, base);
     snprintf(more, sizeof more, "%sprivacy.sampling=open privacy.rate=0.1", base);
     made(&open, more);
-    snprintf(more, sizeof more, "%sprivacy.sampling=hidden privacy.rate=0.1", base);
-    made(&hidden, more);
     snprintf(more, sizeof more, "%sprivacy.noise=own", base);
     made(&own, more);
-    assert_true(near(hidden.per_round, 200) && near(hidden.drawn, 20) && near(open.drawn, 20));
-    assert_true(near(hidden.noise_ratio, 10 * all.noise_ratio));
-    assert_true(near(hidden.noise_ratio, open.noise_ratio));
-    assert_true(warns(&hidden, "at 20 clients sampled per round this noise drowns the update"));
-    double root = sqrt((double)hidden.values);
-    assert_true((double)hidden.need.clients >= 3 * hidden.need.z * root / 0.1);
+    assert_true(near(all.per_round, 200) && near(open.per_round, 20));
+    assert_true(near(open.noise_ratio, 10 * all.noise_ratio));
+    assert_true(warns(&open, "at 20 clients this noise drowns the update"));
     assert_true(near(own.noise_ratio, sqrt(2) * all.noise_ratio));
     /* the bound for exact noise lacks the factor sqrt(1.0048) of joint noise */
     assert_true(own.need.z < all.need.z && own.need.z > 0.99 * all.need.z);
@@ -231,19 +225,14 @@ static void three_ways(void **state)
     assert_false(p.has_ways);
 }
 
-/* Two epsilons: amplified against others, not against a server; hidden: against both. */
+/* Two epsilons: amplified against others, not against a server. */
 static void epsilons(void **state)
 {
     (void)state;
-    plan open, hidden, limited;
+    plan open, limited;
     made(&open, "clients=40 privacy.claim=dp privacy.z=1 privacy.epsilon=90 privacy.sampling=open "
                 "privacy.rate=0.1 rounds.threshold=2");
     assert_true(open.epsilon_others < 0.5 * open.epsilon_server);
-    made(&hidden,
-         "clients=40 privacy.claim=dp privacy.z=1 privacy.epsilon=90 privacy.sampling=hidden "
-         "privacy.rate=0.1 rounds.threshold=2");
-    assert_true(near(hidden.epsilon_others, hidden.epsilon_server));
-    assert_true(near(hidden.epsilon_others, open.epsilon_others));
     made(&limited,
          "clients=40 privacy.claim=dp privacy.z=1 privacy.epsilon=90 rounds.max_per_client=3");
     assert_true(limited.epsilon_server < limited.epsilon_others);
@@ -372,7 +361,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_add_up), cmocka_unit_test(classic),
-        cmocka_unit_test(words),        cmocka_unit_test(signal_of_the_drawn),
+        cmocka_unit_test(words),        cmocka_unit_test(signal_of_a_round),
         cmocka_unit_test(warnings),     cmocka_unit_test(three_ways),
         cmocka_unit_test(epsilons),     cmocka_unit_test(rates_file),
         cmocka_unit_test(measures),     cmocka_unit_test(memory_of_a_run),

@@ -33,37 +33,25 @@ static void terms(void **state)
     ledger_terms l = terms_of_task(&t);
     CHECK_OK(ledger_terms_check(&l));
     assert_memory_equal(l.task, t.id, 32);
-    assert_true(l.noise == DP_NOISE_JOINT && l.z == 4 && l.rate == 1 && l.dim == 1000 && !l.hidden);
+    assert_true(l.noise == DP_NOISE_JOINT && l.z == 4 && l.rate == 1 && l.dim == 1000);
     assert_true(l.sigma_steps == 0 && l.max_rounds_per_client == 50 && l.epsilon_max == 3);
     assert_true(l.delta == 1e-5 && l.unit == LEDGER_UNIT_CLIENT);
 
     t.sampling = TASK_OPEN, t.rate = 0.25, t.amplified = true;
     l = terms_of_task(&t);
     CHECK_OK(ledger_terms_check(&l));
-    assert_true(l.rate == 0.25 && !l.hidden);
+    assert_true(l.rate == 0.25);
     l = terms_of_client(&t); /* every round that it charges costs something */
     assert_true(l.rate == 1 && l.max_rounds_per_client == 0);
     t.amplified = false;
     l = terms_of_task(&t);
     assert_true(l.rate == 1); /* visible sampling gives no amplification */
-    t.sampling = TASK_HIDDEN, t.amplified = t.secret_draw = true;
-    l = terms_of_task(&t);
-    CHECK_OK(ledger_terms_check(&l));
-    assert_true(l.rate == 0.25 && l.hidden && l.unit == LEDGER_UNIT_CLIENT);
-    l = terms_of_client(&t);
-    assert_true(l.rate == 0.25 && l.hidden);
 
     t = some_task(1, TASK_NOISE_JOINT, true);
-    t.unit = TASK_UNIT_RECORD, t.record_rate = 0.125, t.secret_draw = true;
+    t.unit = TASK_UNIT_RECORD;
     l = terms_of_task(&t);
     CHECK_OK(ledger_terms_check(&l));
-    assert_true(l.rate == 0.125 && l.hidden && l.unit == LEDGER_UNIT_RECORD);
-    l = terms_of_client(&t); /* no server sees the draw of a record */
-    assert_true(l.rate == 0.125 && l.hidden);
-    t.record_rate = 1, t.secret_draw = false;
-    l = terms_of_task(&t);
-    CHECK_OK(ledger_terms_check(&l));
-    assert_true(l.rate == 1 && !l.hidden);
+    assert_true(l.rate == 1 && l.unit == LEDGER_UNIT_RECORD);
 
     t = some_task(2, TASK_NOISE_OWN, true);
     l = terms_of_task(&t);
@@ -87,7 +75,7 @@ static void terms(void **state)
     for (task_noise n = TASK_NOISE_NONE; n <= TASK_NOISE_OWN;
          n++) { /* claim: none, whatever noise */
         t = some_task(3, n, false);
-        t.sampling = TASK_HIDDEN, t.unit = TASK_UNIT_RECORD;
+        t.sampling = TASK_OPEN, t.unit = TASK_UNIT_RECORD;
         l = terms_of_task(&t);
         CHECK_OK(ledger_terms_check(&l));
         assert_true(l.noise == DP_NOISE_NONE);

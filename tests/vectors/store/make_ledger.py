@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes ledger-v3.bin from the format's description (src/store/ledger.h), without our C code.
+"""Writes ledger-v4.bin from the format's description (src/store/ledger.h), without our C code.
 
-    python3 tests/vectors/store/make_ledger.py tests/vectors/store/ledger-v3.bin
+    python3 tests/vectors/store/make_ledger.py tests/vectors/store/ledger-v4.bin
 """
 import hashlib
 import struct
@@ -16,24 +16,24 @@ def varint(v):
     return out + bytes([v])
 
 
-def task(ident, noise, hidden, unit, z, rate, dim, steps, most, epsilon, delta, apart=0, gamma=(0, 0, 0, 0),
+def task(ident, noise, unit, z, rate, dim, steps, most, epsilon, delta, apart=0, gamma=(0, 0, 0, 0),
          horizon=0, units=0.0):
-    return (b"\x02" + ident + bytes([noise, hidden, unit])
+    return (b"\x02" + ident + bytes([noise, unit])
             + struct.pack("<ddQdQddQ4HQd", z, rate, dim, steps, most, epsilon, delta, apart, *gamma, horizon, units))
 
 
 bodies = [
     b"\x01" + varint(6) + b"people",
-    task(bytes(range(32)), 1, 0, 0, 4.0, 0.1, 945510, 0.0, 5, 8.0, 1e-6),
+    task(bytes(range(32)), 1, 0, 4.0, 0.1, 945510, 0.0, 5, 8.0, 1e-6),
     b"\x03" + varint(0) + varint(0),
     b"\x03" + varint(0) + varint(1),
     b"\x03" + varint(0) + varint(300),
-    task(bytes(range(32, 64)), 2, 1, 0, 2.5, 0.01, 0, 38662.0, 0, 8.0, 1e-6),
+    task(bytes(range(32, 64)), 2, 0, 2.5, 0.01, 0, 38662.0, 0, 8.0, 1e-6),
     b"\x03" + varint(1) + varint(7),
-    task(bytes(range(64, 96)), 1, 0, 0, 16.0, 1.0, 945510, 0.0, 5, 8.0, 1e-6, 20, (3000, 200, 0, 0), 100, 2.0 ** 39),
+    task(bytes(range(64, 96)), 1, 0, 16.0, 1.0, 945510, 0.0, 5, 8.0, 1e-6, 20, (3000, 200, 0, 0), 100, 2.0 ** 39),
     b"\x03" + varint(2) + varint(21),
 ]
-out = b"SEFLLDG3"
+out = b"SEFLLDG4"
 prev = hashlib.sha256(out).digest()
 for body in bodies:
     head = struct.pack("<I", len(body))

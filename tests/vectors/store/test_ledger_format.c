@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define VECTOR SEFL_SOURCE_DIR "/tests/vectors/store/ledger-v3.bin"
+#define VECTOR SEFL_SOURCE_DIR "/tests/vectors/store/ledger-v4.bin"
 
 static void same_bytes(void **state)
 {
@@ -24,7 +24,6 @@ static void same_bytes(void **state)
     ledger_terms b = { .noise = DP_NOISE_DISCRETE,
                        .z = 2.5,
                        .rate = 0.01,
-                       .hidden = true,
                        .sigma_steps = 38662,
                        .epsilon_max = 8,
                        .delta = 1e-6 };
