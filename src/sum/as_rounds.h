@@ -20,11 +20,11 @@
  *      number is used twice.
  *   2. An order's result is in the store before the machine receives it. If the driver executes an
  *      order twice, the second result equals the first or replaces it completely.
- *   3. A full or broken disk, here or at CSP, never costs a round whose uploads are acknowledged: the
- *      attempt to reveal it failed, and the driver tries again, at intervals of up to 64 s, until
- *      CSP's key expires. (Before the set is frozen, and after the reveal, the run ends; the next
- *      one continues.) It skips a round only if CSP keeps too few clients, an upload or the key is
- *      lost, CSP has skipped it, or refuses five attempts; and it logs why.
+ *   3. A full or broken disk, here or at CSP, never costs a round whose uploads are acknowledged:
+ *      the attempt to reveal it failed, and the driver tries again, at intervals of up to 64 s,
+ *      until CSP's key expires. (Before the set is frozen, and after the reveal, the run ends; the
+ *      next one continues.) It skips a round only if CSP keeps too few clients, an upload or the
+ *      key is lost, CSP has skipped it, or refuses five attempts; and it logs why.
  *   4. The charge is in AS's ledger before the masked sum leaves. The integers are in the store
  *      before AS publishes any part of them, and the model before AS wipes the round's secrets.
  *
@@ -84,8 +84,8 @@ typedef struct as_uploads {
     /* *Sealed tasks: subtracts a refused upload from the sum; SEFL_ENOTFOUND: it is not there. If
      * NULL, a refused upload is a permanent failure. */
     sefl_status (*take_off)(void *ctx, uint64_t round, const uint8_t client[32]);
-    /* *Returns the closed sum of the set. If it fails with SEFL_ECRYPTO, EPROTO or ERANGE, the sum is
-     * lost; SEFL_EIO means that the disk or the store does not answer now. */
+    /* *Returns the closed sum of the set. If it fails with SEFL_ECRYPTO, EPROTO or ERANGE, the sum
+     * is lost; SEFL_EIO means that the disk or the store does not answer now. */
     sefl_status (*sum)(void *ctx, uint64_t round, ahe_sum **out);
     /* Deletes the uploads of a round that is durably over. */
     sefl_status (*forget)(void *ctx, uint64_t round);
