@@ -219,7 +219,7 @@ sefl_status audit_csp_revealed(audit_csp *d, uint64_t round)
     sefl_buf b = { 0 };
     const size_t at = NOISE_ID + SHA256_BYTES;
     if (d->revealed == round)
-        return audit_log_sync(d->log);
+        return audit_log_sign(d->log); /* its checkpoint may have failed */
     SEFL_TRY(d->inner.get(d->inner.ctx, CSP_REVEAL, round, &b));
     SEFL_CHECK(b.n > at, SEFL_EPROTO, "journal: a record of a reveal with %zu bytes", b.n);
     SEFL_TRY(add_both(d->log, "revealed", round, b.p + NOISE_ID, "statement",

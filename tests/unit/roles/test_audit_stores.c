@@ -70,13 +70,13 @@ done:
 }
 
 /* The number of entries about the reveal of this round; all must have the statement of one attempt,
- * and the digest of its output. */
+ * and the digest of its output, and be followed by a checkpoint. */
 static unsigned reveals(site *s, uint64_t round)
 {
     audit_reader *r = NULL;
     audit_entry e = { 0 };
     char path[320];
-    bool more = true;
+    bool more = true, owed = false;
     unsigned n = 0;
     sefl_buf first = { 0 }, b = { 0 };
     uint8_t digest[32];
@@ -86,6 +86,8 @@ static unsigned reveals(site *s, uint64_t round)
     while (more) {
         uint64_t of = 0;
         CHECK_OK(audit_reader_next(r, &e, &more));
+        assert_true(!owed || (more && strcmp(e.kind, "checkpoint") == 0));
+        owed = false;
         if (!more || strcmp(e.kind, "revealed") != 0 || !audit_number(&e, "round", &of) ||
             of != round)
             continue;
@@ -95,6 +97,7 @@ static unsigned reveals(site *s, uint64_t round)
             assert_memory_equal(first.p, b.p, first.n);
         assert_true(audit_hash(&e, "digest", digest));
         assert_int_equal(digest[0], first.p[0]);
+        owed = true;
     }
     audit_entry_clear(&e);
     audit_reader_close(r);
