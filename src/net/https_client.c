@@ -23,6 +23,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -46,7 +47,10 @@ struct https_client {
     CURL *easy;
     CURLM *multi;
     atomic_bool interrupted;
-    bool failed; /* the last request failed: its handle is not reused */
+    bool failed;     /* the last request failed: its handle is not reused */
+    bool any_date;   /* https_ask_date is under way */
+    bool dated;      /* an answer had a Date; then */
+    int64_t ahead_s; /* our clock less the server's */
     char error[CURL_ERROR_SIZE];
     x509_peer peer;
 };
@@ -122,7 +126,8 @@ static int on_ready(void *ctx, char *ip, char *local, int port, int local_port)
                                          .host = c->host,
                                          .server = true,
                                          .fingerprint = c->id ? NULL : c->pin,
-                                         .pin_only = !c->id });
+                                         .pin_only = !c->id,
+                                         .any_date = c->any_date });
     else
         snprintf(c->peer.why, sizeof c->peer.why, "no TLS session to verify");
     k->ready = c->peer.code == X509_OK;
@@ -147,6 +152,15 @@ static bool header_is(const char *line, size_t n, const char *name, const char *
     return true;
 }
 
+static void take_date(https_client *c, const char *value, size_t n)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%.*s", (int)(n < sizeof text ? n : sizeof text - 1), value);
+    const time_t then = curl_getdate(text, NULL);
+    if (then > 0)
+        c->dated = true, c->ahead_s = (int64_t)time(NULL) - (int64_t)then;
+}
+
 static size_t on_header(char *line, size_t one, size_t n, void *ctx)
 {
     call *k = ctx;
@@ -165,6 +179,8 @@ static size_t on_header(char *line, size_t one, size_t n, void *ctx)
         if (vn >= 2 && v[0] == '"' && v[vn - 1] == '"' && vn - 2 < sizeof r->etag &&
             !memchr(v + 1, '"', vn - 2))
             snprintf(r->etag, sizeof r->etag, "%.*s", (int)(vn - 2), v + 1);
+    } else if (header_is(line, n, "Date", &v, &vn)) {
+        take_date(k->c, v, vn);
     } else if (header_is(line, n, "Content-Range", &v, &vn)) {
         if (vn > 6 && strncasecmp(v, "bytes ", 6) == 0) {
             const char *dash = memchr(v, '-', vn);
@@ -412,8 +428,11 @@ static sefl_status set_options(call *k, const char *url)
     SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3 | CURL_SSLVERSION_MAX_TLSv1_3);
     SET(CURLOPT_SSL_SESSIONID_CACHE, 0L);
     SET(CURLOPT_CAPATH, NULL);
-    SET(CURLOPT_SSL_VERIFYPEER, c->id ? 1L : 0L); /* pinned: only on_ready verifies */
-    SET(CURLOPT_SSL_VERIFYHOST, c->id ? 2L : 0L);
+    const bool both = c->id && !c->any_date; /* otherwise only on_ready verifies */
+    SET(CURLOPT_SSL_VERIFYPEER, both ? 1L : 0L);
+    SET(CURLOPT_SSL_VERIFYHOST, both ? 2L : 0L);
+    SET(CURLOPT_FRESH_CONNECT, c->any_date ? 1L : 0L);
+    SET(CURLOPT_FORBID_REUSE, c->any_date ? 1L : 0L);
     if (c->id) {
         SET(CURLOPT_CAINFO, c->id->ca_path);
         SET(CURLOPT_SSLCERT, c->id->cert_path);
@@ -504,6 +523,22 @@ sefl_status https_head(https_client *c, const char *path, const char *headers, h
     sefl_status st = prepare(&k, c, path, headers, r, 0);
     curl_easy_setopt(c->easy, CURLOPT_NOBODY, 1L);
     return call_end(&k, st == SEFL_OK ? drive(&k, c->stall_s) : st);
+}
+
+bool https_ahead(const https_client *c, int64_t *seconds)
+{
+    *seconds = c->ahead_s;
+    return c->dated;
+}
+
+sefl_status https_ask_date(https_client *c, const char *path)
+{
+    https_reply r;
+    c->any_date = true;
+    sefl_status st = https_get(c, path, REPLY_MAX, 0, &r);
+    c->any_date = false;
+    https_reply_clear(&r);
+    return st;
 }
 
 /* Returns the size of an earlier part if its version (etag) is known, otherwise 0. */

@@ -77,4 +77,11 @@ sefl_status https_put_file(https_client *c, const char *path, const char *from, 
                            https_reply *r) SEFL_MUST_CHECK;
 void https_reply_clear(https_reply *r);
 
+/* Sets *seconds to how far our clock is ahead of the server's (negative: behind), by the Date of
+ * its latest answer. False: no answer had one. */
+bool https_ahead(const https_client *c, int64_t *seconds);
+/* Fetches `path` for the Date of the answer alone, for https_ahead: verifies everything of the
+ * server's certificate except the dates. For a machine whose own clock may be wrong. */
+sefl_status https_ask_date(https_client *c, const char *path) SEFL_MUST_CHECK;
+
 #endif

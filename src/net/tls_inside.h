@@ -29,6 +29,7 @@ typedef struct x509_want {
     bool server;                /* the peer is the server: requires server authentication */
     bool pin_only;              /* only the fingerprint authenticates it; no chain is checked */
     const allowlist *allowlist; /* its issuers and members replace `cas`; NULL: `cas` applies */
+    bool any_date;              /* without an allowlist: the dates do not matter */
 } x509_want;
 
 /* Verifies the chain that a session's peer presented; always fills p. */

@@ -272,10 +272,11 @@ static bool judge_date(x509_peer *p, x509_verdict_code code, const char *what, t
 
 static const char too_early[] = "check both clocks: it is valid from";
 
-bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n, gnutls_x509_trust_list_t cas)
+static bool chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
+                       gnutls_x509_trust_list_t cas, unsigned flags)
 {
     unsigned status = 0;
-    int rc = gnutls_x509_trust_list_verify_crt2(cas, crt, n, NULL, 0, 0, &status, NULL);
+    int rc = gnutls_x509_trust_list_verify_crt2(cas, crt, n, NULL, 0, flags, &status, NULL);
     if (rc < 0)
         return x509_judge(p, X509_MALFORMED, "%s", gnutls_strerror(rc));
     if (status == 0)
@@ -294,6 +295,11 @@ bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n, gnutls_x5
     return x509_judge(p, X509_MALFORMED, "refused (GnuTLS status 0x%x)", status);
 }
 
+bool x509_chain_good(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n, gnutls_x509_trust_list_t cas)
+{
+    return chain_good(p, crt, n, cas, 0);
+}
+
 /* If the key itself is pinned, its certificate needs no issuer, only valid dates. */
 static bool is_time_right(x509_peer *p, gnutls_x509_crt_t crt)
 {
@@ -307,9 +313,13 @@ static bool is_vouched_for(x509_peer *p, gnutls_x509_crt_t *crt, unsigned n,
                            gnutls_x509_trust_list_t cas, const x509_want *want)
 {
     if (want->pin_only)
-        return is_time_right(p, crt[0]);
-    return want->allowlist ? allowlist_chain(want->allowlist, p, crt, n, want->role)
-                           : x509_chain_good(p, crt, n, cas);
+        return want->any_date || is_time_right(p, crt[0]);
+    return want->allowlist
+               ? allowlist_chain(want->allowlist, p, crt, n, want->role)
+               : chain_good(p, crt, n, cas,
+                            want->any_date ? GNUTLS_VERIFY_DISABLE_TIME_CHECKS |
+                                                 GNUTLS_VERIFY_DISABLE_TRUSTED_TIME_CHECKS
+                                           : 0);
 }
 
 static bool is_host_right(gnutls_x509_crt_t crt, const char *host)

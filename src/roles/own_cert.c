@@ -1,5 +1,8 @@
 #include "roles/own_cert.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 enum { DAY_S = 86400 };
 
 bool own_cert_look(own_cert *o, int64_t ends, int64_t now, sefl_log *log)
@@ -16,4 +19,20 @@ bool own_cert_look(own_cert *o, int64_t ends, int64_t now, sefl_log *log)
         log_warn(log, "own certificate expires soon: renew it with the same key",
                  lf_u64("days", (uint64_t)(ends - now) / DAY_S));
     return true;
+}
+
+bool clock_apart_text(char out[CLOCK_APART_TEXT], int64_t ahead_s)
+{
+    const int64_t s = ahead_s < 0 ? -ahead_s : ahead_s;
+    const bool days = s >= 2 * DAY_S, hours = s >= 2 * 3600;
+    snprintf(out, CLOCK_APART_TEXT,
+             "this machine's clock is %" PRId64 " %s %s the server's: set it (NTP)",
+             days    ? s / DAY_S
+             : hours ? s / 3600
+                     : s,
+             days    ? "days"
+             : hours ? "hours"
+                     : "seconds",
+             ahead_s > 0 ? "ahead of" : "behind");
+    return s > CLOCK_APART_S;
 }

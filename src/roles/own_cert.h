@@ -22,4 +22,12 @@ typedef struct own_cert { /* initialise with zeros */
 /* Logs a line if one is due, and returns true if it did. Times are seconds since 1970. */
 bool own_cert_look(own_cert *o, int64_t ends, int64_t now, sefl_log *log);
 
+/* How far a clock may be away from another machine's before its owner is told. */
+enum { CLOCK_APART_S = 60 };
+
+/* Writes "this machine's clock is 3 days ahead of the server's: set it (NTP)"; false: it is not
+ * apart by more than CLOCK_APART_S. */
+enum { CLOCK_APART_TEXT = 128 };
+bool clock_apart_text(char out[CLOCK_APART_TEXT], int64_t ahead_s);
+
 #endif

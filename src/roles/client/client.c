@@ -220,12 +220,32 @@ static sefl_status policy_allows(const client *c)
     return st;
 }
 
+/* Compares our clock with AS's, and warns of the end of our certificate by AS's clock: a wrong clock
+ * is no reason to renew it. */
+static void look_at_clock(client *c)
+{
+    sefl_clock wall = clock_wall();
+    const int64_t now = (int64_t)(clock_ms(&wall) / 1000);
+    char text[CLOCK_APART_TEXT];
+    int64_t ahead;
+    if (!https_ahead(c->net, &ahead)) {
+        ahead = 0;
+        if (!c->asked)
+            return; /* the first answer may tell */
+    }
+    if (!clock_apart_text(text, ahead))
+        c->clock_said = false;
+    else if (!c->clock_said) {
+        c->clock_said = true;
+        log_error(c->o.log, text, lf_i64("ahead_s", ahead));
+    }
+    (void)own_cert_look(&c->own, tls_id_expires(c->id), now - ahead, c->o.log);
+}
+
 static sefl_status reload_if_asked(client *c)
 {
     sefl_status st = SEFL_OK;
-    sefl_clock wall = clock_wall();
-    (void)own_cert_look(&c->own, tls_id_expires(c->id), (int64_t)(clock_ms(&wall) / 1000),
-                        c->o.log);
+    look_at_clock(c);
     if (!atomic_exchange(&c->reload, false))
         return SEFL_OK;
     st = read_files(c);
@@ -276,6 +296,21 @@ static unsigned kind_of(const client_reply *a)
     return a->not_now ? 3 : a->word != ANSWER_REFUSED ? 0 : a->transport ? 2 : 1;
 }
 
+/* An invalid certificate may mean that our own clock is wrong: AS's tells. */
+void client_explain(client *c, client_reply *a)
+{
+    char text[CLOCK_APART_TEXT], path[HTTP_PATH_MAX];
+    int64_t ahead;
+    c->asked = true;
+    if (a->word != ANSWER_REFUSED || client_stopped(c))
+        return;
+    if (a->transport &&
+        https_ask_date(c->net, http_path(path, &(http_target){ .call = HTTP_TASK })) != SEFL_OK)
+        return;
+    if (https_ahead(c->net, &ahead) && clock_apart_text(text, ahead))
+        snprintf(a->why, sizeof a->why, "%s", text);
+}
+
 void client_waits_for(client *c, const client_reply *a)
 {
     const bool says = a->word == ANSWER_REFUSED;
@@ -317,6 +352,7 @@ sefl_status client_fetch(client *c, sefl_status (*attempt)(client *c, client_rep
         SEFL_PASS(reload_if_asked(c));
         client_show_doing(c, doing);
         SEFL_PASS(attempt(c, &a));
+        client_explain(c, &a);
         if (a.word == ANSWER_OK)
             return SEFL_OK;
         SEFL_NEED(tries == 0 || failures + 1 < tries, SEFL_EIO, "%s", a.why);

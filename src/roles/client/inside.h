@@ -30,6 +30,8 @@ struct client {
     uint8_t me[32];    /* fingerprint of this client's certificate key */
     policy rules;
     own_cert own;
+    bool asked;          /* at least one request has ended */
+    bool clock_said;     /* the log has said that this clock is wrong */
     uint64_t refused_ms; /* since when AS has refused us or had no valid task; 0: it has not */
     char refused[256];   /* its latest refusal */
     char waits[320];     /* why the client waits after a failure, for the screen; "": it does not */
@@ -89,6 +91,8 @@ sefl_progress client_progress(client *c);
 /* Decides what to do after an answer other than ANSWER_OK. SEFL_OK: try again later; otherwise the
  * reason why the client ends (client.h). */
 sefl_status client_goes_on(client *c, const client_reply *a) SEFL_MUST_CHECK;
+/* After any request: if a wrong clock of ours explains the answer, a->why says so. */
+void client_explain(client *c, client_reply *a);
 /* Puts the reason for a pause after such an answer into c->waits. */
 void client_waits_for(client *c, const client_reply *a);
 /* AS has given a good answer: it does not refuse this client. */

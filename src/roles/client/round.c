@@ -49,9 +49,10 @@ static bool is_bad_message(sefl_status st)
 }
 
 /* Handles an answer other than ANSWER_OK: backs off, leaves the round, or ends. */
-static sefl_status not_ok(client *c, const client_reply *a, bool in_round)
+static sefl_status not_ok(client *c, client_reply *a, bool in_round)
 {
     SEFL_NEED(!client_stopped(c), SEFL_ECANCELLED, "stopped");
+    client_explain(c, a);
     SEFL_PASS(client_goes_on(c, a));
     if (a->word == ANSWER_OVER && in_round)
         return leave_round(c, a->late ? LOG_INFO : LOG_WARN, a->why);

@@ -56,8 +56,24 @@ static void said_in_time_and_once_a_day(void **state)
     close(fd);
 }
 
+static void a_wrong_clock_in_words(void **state)
+{
+    (void)state;
+    char text[CLOCK_APART_TEXT];
+    assert_false(clock_apart_text(text, 0));
+    assert_false(clock_apart_text(text, CLOCK_APART_S));
+    assert_false(clock_apart_text(text, -CLOCK_APART_S));
+    assert_true(clock_apart_text(text, CLOCK_APART_S + 1));
+    assert_non_null(strstr(text, "61 seconds ahead of the server's"));
+    assert_true(clock_apart_text(text, -2 * 3600));
+    assert_non_null(strstr(text, "2 hours behind the server's"));
+    assert_true(clock_apart_text(text, 3 * 365 * 86400));
+    assert_non_null(strstr(text, "1095 days ahead of"));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(said_in_time_and_once_a_day) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_wrong_clock_in_words),
+                                        cmocka_unit_test(said_in_time_and_once_a_day) };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

@@ -1,0 +1,53 @@
+#!/bin/sh
+# Wall clocks that are three years wrong (tests/tools/preload/trial.c): a client and `sefl doctor` name the clock, not a
+# certificate to renew; a jump of CSP's clock in the middle of a round costs no round.
+set -eu
+[ "$SEFL_CORE_ONLY" = 0 ] || exit 0
+[ -z "${SEFL_SANITIZE:-}" ] || exit 0 # a preloaded library comes before the sanitizer's
+# shellcheck source=tests/e2e/federation.lib.sh
+. "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
+
+program=$SEFL
+SEFL=$dir/sefl
+years=94608000000 # three, in milliseconds
+for name in csp client-02; do echo 0 > "$dir/$name.clock"; done
+cat > "$SEFL" << END
+#!/bin/sh
+clock=$dir/\$(basename "\$(dirname "\${3:-x}")").clock
+[ ! -e "\$clock" ] || export LD_PRELOAD="$SEFL_TOOLS/trial.so" TRIAL_UNDER=/none TRIAL_CLOCK="\$clock"
+exec "$program" "\$@"
+END
+chmod +x "$SEFL"
+
+fed_provision first --clients 2 --words 300 --set model.embed=16 --set model.hidden=16 \
+    --set rounds.count=2 --set rounds.deadline_ms=60000
+fed_servers
+fed_clients 1
+echo "server: $(cat "$fed/aggregator/at")" >> "$fed/clients/client-02/client.yml"
+says() { grep -q "$2" "$dir/log/$1"; }
+fed_until 20 "round 1" says aggregator '"round open","round":1'
+
+for clock in $years -$years; do
+    way=ahead
+    [ "$clock" = "$years" ] || way=behind
+    echo "$clock" > "$dir/client-02.clock"
+    fed_clients 2
+    fed_until 20 "the word about the clock" says client-02 "this machine's clock is 1095 days $way"
+    fed_kill TERM client-02
+    fed_wait client-02 10
+    ! says client-02 "renew it" || fail "a wrong clock is no reason to renew a certificate"
+    rc=0
+    "$SEFL" doctor -c "$fed/clients/client-02/client.yml" > "$dir/doctor" 2>&1 || rc=$?
+    [ $rc -ne 0 ] || fail "doctor finds nothing: $(cat "$dir/doctor")"
+    grep -q "clock is 1095 days $way" "$dir/doctor" || fail "doctor: $(cat "$dir/doctor")"
+    ! grep -q "renew" "$dir/doctor" || fail "doctor: $(cat "$dir/doctor")"
+    # CSP's clock jumps, and nobody may connect meanwhile; the round's key stays
+    echo "$clock" > "$dir/csp.clock"
+    sleep 1
+    echo 0 > "$dir/csp.clock"
+done
+! says csp "round key expired" || fail "a wall clock expired the round's key"
+echo 0 > "$dir/client-02.clock"
+fed_clients 2
+for name in client-01 client-02 csp; do fed_done $name 60; done
+! says aggregator '"skipped":true' || fail "a round was skipped"
