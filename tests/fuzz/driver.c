@@ -1,5 +1,5 @@
 /* Runs a libFuzzer harness without libFuzzer: every file of the corpus, then seeded mutations of
- * them, bounded in time (SEFL_FUZZ_SECONDS, default 1) and count. Same seed, same inputs. */
+ * them, bounded in time (SEFL_FUZZ_SECONDS, default 0.75) and count. Same seed, same inputs. */
 #include "seeded/seeded.h"
 
 #include <dirent.h>
@@ -104,7 +104,7 @@ int main(int argc, char **argv)
 {
     static uint8_t input[INPUT_MAX + 64];
     const char *text = getenv("SEFL_FUZZ_SECONDS"), *seed = getenv("SEFL_TEST_SEED");
-    double seconds = text && *text ? atof(text) : 1;
+    double seconds = text && *text ? atof(text) : 0.75;
     unsigned long runs = 0, most = 20000000;
     seeded g;
     seeded_init(&g, seed && *seed ? strtoull(seed, NULL, 10) : 1, "fuzz");
@@ -115,7 +115,7 @@ int main(int argc, char **argv)
     struct timespec t0, t;
     clock_gettime(CLOCK_MONOTONIC, &t0);
     do {
-        for (int i = 0; i < 64; i++, runs++) {
+        for (int i = 0; i < 16; i++, runs++) {
             size_t n = 0;
             if (files) {
                 size_t o = (size_t)seeded_below(&g, files);
