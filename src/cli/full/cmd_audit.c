@@ -134,10 +134,9 @@ const cli_command cmd_audit = {
              "  cheated   CSP signed a session that its own seed does not produce\n"
              "  nothing   the record proves nothing: the file was changed, or AS recorded a seed\n"
              "            that it did not use\n"
-             "It exits with 0 for honest and with 1 otherwise. If CSP omits the noise of one "
-             "session, an audit detects it with probability 1/8. (For the audit logs of the "
-             "servers, see "
-             "'sefl verify'.)",
+             "It exits with 0 for honest and with 1 otherwise. AS audits 1 session in 8, and one "
+             "unanswered audit has no consequence (docs/THREATS.md has the odds). (For the audit "
+             "logs of the servers, see 'sefl verify'.)",
     .example = "sefl audit sample.bin --sample\n"
                "  sefl audit sample.bin",
     CLI_OPTIONS(wish),

@@ -9,8 +9,9 @@
  *     CSP  after AUDIT: drops its values, then reveals the seed
  *     AS   garbles again (shares_replay) and compares
  *
- * AS detects missing noise in a session if it audits that session, by default with probability 1/8.
- * One session can supply a whole round, so the probability per round may be no higher.
+ * AS audits a session with probability 1/8 by default; then CSP reveals missing noise, or it is
+ * silent, which ends the task only the second time. So n sessions without noise are used with
+ * probability (7/8)^n (1 + n/8): 63/64 for one, which can supply a whole round.
  *
  * What a record proves. CSP sends two kinds of messages: `own` depends on its seed alone; the
  * tables also depend on AS's messages, which depend on AS's seed and on `own`. So, given the two
