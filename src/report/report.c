@@ -2,6 +2,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+
+#include <dirent.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -40,11 +42,48 @@ done:
     return st;
 }
 
+/* Takes this log, if it is the newest. */
+static void take_newer(char out[PATH_MAX], time_t *newest, const char *path)
+{
+    struct stat s;
+    if (stat(path, &s) != 0 || !S_ISREG(s.st_mode) || (*out && s.st_mtime <= *newest))
+        return;
+    snprintf(out, PATH_MAX, "%s", path);
+    *newest = s.st_mtime;
+}
+
+/* A server with a folder of tasks has the log of each one beside its models. */
+static void look_at_tasks(char out[PATH_MAX], time_t *newest, const char *models)
+{
+    char path[PATH_MAX];
+    DIR *d = opendir(models);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;)
+        if (e->d_name[0] != '.' &&
+            file_path(path, "%s/%s/metrics.jsonl", models, e->d_name) == SEFL_OK)
+            take_newer(out, newest, path);
+    if (d)
+        closedir(d);
+}
+
+/* Finds the log of a run; of a server's tasks the latest. "": there is none. */
+static void find_log(char out[PATH_MAX], const char *folder)
+{
+    static const char *const homes[] = { "", "/aggregator", "/federation/aggregator" };
+    char path[PATH_MAX];
+    time_t newest = 0;
+    *out = '\0';
+    if (file_path(path, "%s/metrics.jsonl", folder) == SEFL_OK)
+        take_newer(out, &newest, path);
+    for (size_t i = 0; i < sizeof homes / sizeof *homes && !*out; i++) {
+        if (file_path(path, "%s%s/state/metrics.jsonl", folder, homes[i]) == SEFL_OK)
+            take_newer(out, &newest, path);
+        if (file_path(path, "%s%s/models", folder, homes[i]) == SEFL_OK)
+            look_at_tasks(out, &newest, path);
+    }
+}
+
 sefl_status report_open(report *out, const char *run)
 {
-    static const char *const places[] = { "metrics.jsonl", "state/metrics.jsonl",
-                                          "aggregator/state/metrics.jsonl",
-                                          "federation/aggregator/state/metrics.jsonl" };
     sefl_status st = SEFL_OK;
     report r = { .first = NAN, .plain = NAN, .best_possible = NAN };
     char path[PATH_MAX] = "";
@@ -60,12 +99,7 @@ sefl_status report_open(report *out, const char *run)
     SEFL_CHECK(stat(r.name, &sb) == 0, SEFL_ENOTFOUND, "%s does not exist", r.name);
     if (S_ISDIR(sb.st_mode)) {
         SEFL_TRY(sefl_strdup(&r.folder, r.name));
-        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-            snprintf(path, sizeof path, "%s/%s", r.name, places[i]);
-            if (file_exists(path))
-                break;
-            path[0] = '\0';
-        }
+        find_log(path, r.name);
         SEFL_CHECK(path[0], SEFL_ENOTFOUND, "%s is not a run: it has no " REPORT_PLACES, r.name);
     } else {
         const char *slash = strrchr(r.name, '/');

@@ -21,10 +21,9 @@
 
 enum { REPORT_RUNS_MAX = SVG_SERIES_MAX };
 
-/* Places of metrics.jsonl in a run folder, for error messages. */
-#define REPORT_PLACES                                                        \
-    "metrics.jsonl, state/metrics.jsonl, aggregator/state/metrics.jsonl or " \
-    "federation/aggregator/state/metrics.jsonl"
+/* Places of metrics.jsonl in a run folder, for error messages; the last two also in the folder
+ * `aggregator` and in `federation/aggregator`. */
+#define REPORT_PLACES "metrics.jsonl, state/metrics.jsonl or models/*/metrics.jsonl"
 
 typedef struct report {
     char *name;                         /* the path as given */

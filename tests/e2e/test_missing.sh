@@ -109,7 +109,42 @@ fed_until 30 "second task" released second 1
 expect 1 "$SEFL" task close -c north/aggregator.yml
 grep -q '"event":"the operator closes the round' log/aggregator || fail "not in the log"
 note "a round closed by its operator"
-fed_kill TERM aggregator csp s-1 s-2 s-3 s-4 s-6
+
+# ---- the results stay when the task is over ------------------------------------------------------------------------
+fed_until 60 "an idle server" grep -q '"phase":"no task"' north/state/status.json
+shows /state.json '"phase":"done"' || fail "the page: $said"
+case $said in *'"name":"second"'*'"downloads":["model","report","ledger"]'*) ;; *) fail "the page: $said" ;; esac
+get /model > model
+cmp model north/models/second-*/round-1.safetensors || fail "another model"
+get /ledger | cmp - north/ledger || fail "another ledger"
+shows /report "<html" || fail "report: $said"
+shows /rounds.json '"rounds":[{"round":1,' || fail "rounds: $said"
+sefl report north
+says "page        north/report.html"
+sefl report north --json
+says '"name":"second"' # the latest task
+cp log/aggregator north/log
+sefl logs north
+says "north" && says "the operator closes the round"
+sefl logs -c north/aggregator.yml
+says "the operator closes the round"
+sefl status north
+case $out in *queued*) fail "nothing is queued: $out" ;; esac
+
+# ---- after a restart, a task that is over does not wait for the one that CSP must still hear about -------------------
+task third 5 --epsilon 0
+fed_until 30 "third task" status "third"
+sefl task pause -c north/aggregator.yml --now
+fed_kill KILL csp
+fed_wait csp 10
+sefl task end -c north/aggregator.yml --yes
+fed_until 60 "an idle server" grep -q '"phase":"no task"' north/state/status.json
+fed_kill KILL aggregator
+fed_wait aggregator 10
+fed_start aggregator "$SEFL" aggregator -c north/aggregator.yml --linger 5
+fed_until 20 "the end of the third task" status "third .*done"
+case $(cat line) in *queued*) fail "nothing is queued: $(cat line)" ;; esac
+fed_kill TERM aggregator s-1 s-2 s-3 s-4 s-6
 
 # ---- unless the number of updates must stay unknown ----------------------------------------------------------------
 fed_provision open --clients 3 --words 400 --set privacy.sampling=open --set privacy.rate=0.9 --set privacy.noise=own \

@@ -73,13 +73,15 @@ static sefl_status add(merger *m, const char *path, const char *file, bool named
     char name[NAME];
     snprintf(name, sizeof name, "%.*s", (int)n, file);
     (void)cli_plain(name, sizeof name, name);
-    if (m->role && strncmp(name, m->role, strlen(m->role)) != 0)
+    const char *slash = strrchr(path, '/');
+    const bool plain = slash && strcmp(slash, "/log") == 0; /* of the one party in its folder */
+    if (m->role && !plain && strncmp(name, m->role, strlen(m->role)) != 0)
         return SEFL_OK;
     int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open_log(path, named);
     if (fd < 0 && !named) {
         const int why = errno;
-        char plain[PATH_MAX];
-        (void)fprintf(stderr, "left out: %s: %s\n", cli_plain(plain, sizeof plain, path),
+        char shown[PATH_MAX];
+        (void)fprintf(stderr, "left out: %s: %s\n", cli_plain(shown, sizeof shown, path),
                       why == ELOOP ? "it is a link" : strerror(why));
         return SEFL_OK;
     }
@@ -103,18 +105,36 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const source *)a)->name, ((const source *)b)->name);
 }
 
-/* Adds the logs of a folder: all its files, or only those named *.log. */
+/* The name of a log: that of its file, or of the folder if the file is just called `log`. */
+static void log_name(char out[NAME_MAX + 1], const char *folder, const char *file)
+{
+    size_t n = strlen(folder);
+    while (n > 1 && folder[n - 1] == '/')
+        n--;
+    size_t from = n;
+    while (from > 0 && folder[from - 1] != '/')
+        from--;
+    if (strcmp(file, "log") == 0 && strncmp(folder + from, ".", 1) != 0)
+        snprintf(out, NAME_MAX + 1, "%.*s", (int)(n - from < NAME_MAX ? n - from : NAME_MAX),
+                 folder + from);
+    else
+        snprintf(out, NAME_MAX + 1, "%s", file);
+}
+
+/* Adds the logs of a folder: all its files, or only `log` and those named *.log. */
 static sefl_status add_folder(merger *m, const char *folder, bool all)
 {
     sefl_status st = SEFL_OK;
-    char path[PATH_MAX];
+    char path[PATH_MAX], name[NAME_MAX + 1];
     DIR *d = opendir(folder);
     for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
         const char *dot = strrchr(e->d_name, '.');
-        if (e->d_name[0] == '.' || !(all || (dot && strcmp(dot, ".log") == 0)))
+        if (e->d_name[0] == '.' ||
+            !(all || (dot && strcmp(dot, ".log") == 0) || strcmp(e->d_name, "log") == 0))
             continue;
         SEFL_TRY(file_path(path, "%s/%s", folder, e->d_name));
-        SEFL_TRY(add(m, path, e->d_name, false));
+        log_name(name, folder, e->d_name);
+        SEFL_TRY(add(m, path, name, false));
     }
 done:
     if (d)

@@ -261,7 +261,7 @@ static void add_numbers(char out[LINE], const view *v)
         add(out, "  CSP %s", f->peer_is_there ? "connected" : "NOT CONNECTED");
     if (has_link(v) && strcmp(f->role, "csp") == 0)
         add(out, "  AS %s", f->peer_is_there ? "connected" : "not connected");
-    if (f->has_queue)
+    if (f->queued > 0)
         add(out, "  %" PRIu64 " queued", f->queued);
     if (v->models > 0)
         add(out, "  %" PRIu64 " model%s kept", v->models, v->models == 1 ? "" : "s");

@@ -114,34 +114,64 @@ static void add_away(aggregator *a, page_state *s, const tail_view *v)
     s->ledger = true;
 }
 
+/* With rounds. */
+static void look(aggregator *a, page_state *s)
+{
+    tail_view v;
+    (void)!tail_look(a->tail, &v); /* v has the lines before one that cannot be read */
+    if (rounds_away(a->rounds) > 0) {
+        add_away(a, s, &v);
+        return;
+    }
+    add_task(a, s);
+    page_state_tail(s, &v);
+    s->model = rounds_released(a->rounds) > 0;
+    s->report = v.totals.rounds > 0;
+    s->ledger = true;
+    s->grid = a->turnout != NULL;
+    if (s->paused == PAGE_YES || s->csp == PAGE_NO)
+        s->seconds_left = NAN; /* nobody knows how long that lasts */
+    if (rounds_phase(a->rounds, NULL, NULL) == AGG_DONE) {
+        s->rounds_left = s->seconds_left = 0;
+        s->csp = PAGE_UNKNOWN; /* AS needs no link any more */
+    }
+}
+
+static page_state begin_state(void)
+{
+    page_state s = page_state_none();
+    s.role = "aggregator", s.phase = HEALTH_NO_TASK, s.healthy = PAGE_YES;
+    return s;
+}
+
 static sefl_status state(void *ctx, sefl_buf *out)
 {
     aggregator *a = ctx;
-    page_state s = page_state_none();
-    tail_view v;
-    s.role = "aggregator", s.phase = HEALTH_NO_TASK, s.healthy = PAGE_YES;
     pthread_mutex_lock(&a->task_lock);
-    if (a->rounds && rounds_away(a->rounds) > 0) {
-        (void)!tail_look(a->tail, &v);
-        add_away(a, &s, &v);
-    } else if (a->rounds) {
-        (void)!tail_look(a->tail, &v); /* v has the lines before one that cannot be read */
-        add_task(a, &s);
-        page_state_tail(&s, &v);
-        s.model = rounds_released(a->rounds) > 0;
-        s.report = v.totals.rounds > 0;
-        s.ledger = true;
-        s.grid = a->turnout != NULL;
-        if (s.paused == PAGE_YES || s.csp == PAGE_NO)
-            s.seconds_left = NAN; /* nobody knows how long that lasts */
-        if (rounds_phase(a->rounds, NULL, NULL) == AGG_DONE) {
-            s.rounds_left = s.seconds_left = 0;
-            s.csp = PAGE_UNKNOWN; /* AS needs no link any more */
-        }
-    }
+    page_state s = !a->rounds && a->kept.known ? a->kept.state : begin_state();
+    if (a->rounds)
+        look(a, &s);
     sefl_status st = page_state_write(out, &s);
     pthread_mutex_unlock(&a->task_lock);
     return st;
+}
+
+void agg_page_keep(aggregator *a)
+{
+    if (!a->rounds || rounds_away(a->rounds) > 0 ||
+        rounds_phase(a->rounds, NULL, NULL) != AGG_DONE || !a->tail)
+        return;
+    a->kept.known = false;
+    a->kept.state = begin_state();
+    look(a, &a->kept.state);
+    a->kept.state.grid = false; /* its journal is closed */
+    a->kept.round = rounds_released(a->rounds);
+    *a->kept.vocab = *a->kept.model = 0;
+    if ((a->kept.round > 0 && release_path(a->releases, a->kept.model, a->kept.round) != SEFL_OK) ||
+        (a->files.vocab && file_path(a->kept.vocab, "%s", a->files.vocab) != SEFL_OK) ||
+        file_path(a->kept.metrics, "%s", a->metrics) != SEFL_OK)
+        return;
+    a->kept.known = true;
 }
 
 static sefl_status no_task(void)
@@ -153,7 +183,8 @@ static sefl_status list_rounds(void *ctx, sefl_buf *out, uint64_t after)
 {
     aggregator *a = ctx;
     pthread_mutex_lock(&a->task_lock);
-    sefl_status st = a->tail ? tail_rounds(a->tail, out, after) : no_task();
+    sefl_status st =
+        a->tail && (a->rounds || a->kept.known) ? tail_rounds(a->tail, out, after) : no_task();
     pthread_mutex_unlock(&a->task_lock);
     return st;
 }
@@ -193,6 +224,14 @@ done:
     return st;
 }
 
+/* The newest model, also of a task that is over. */
+static sefl_status model_path(aggregator *a, char out[PATH_MAX], uint64_t *round)
+{
+    *round = a->rounds ? rounds_released(a->rounds) : a->kept.known ? a->kept.round : 0;
+    SEFL_NEED(*round > 0, SEFL_ENOTFOUND, "no model is released yet");
+    return a->rounds ? release_path(a->releases, out, *round) : file_path(out, "%s", a->kept.model);
+}
+
 static sefl_status download(void *ctx, page_file *out, page_download what)
 {
     aggregator *a = ctx;
@@ -200,19 +239,18 @@ static sefl_status download(void *ctx, page_file *out, page_download what)
     char metrics[PATH_MAX] = "";
     uint64_t round = 0;
     pthread_mutex_lock(&a->task_lock);
-    if (!a->rounds) {
+    const char *name = a->rounds ? a->task.name : a->kept.state.facts.name;
+    if (!a->rounds && !a->kept.known) {
         st = no_task();
     } else if (what == PAGE_MODEL) {
-        round = rounds_released(a->rounds);
-        st = round > 0 ? release_path(a->releases, out->path, round)
-                       : sefl_fail(SEFL_ENOTFOUND, "no model is released yet");
-        page_file_name(out, a->task.name, round, ".safetensors");
+        st = model_path(a, out->path, &round);
+        page_file_name(out, name, round, ".safetensors");
     } else if (what == PAGE_LEDGER) {
         st = file_path(out->path, "%s", a->o.settings->ledger);
-        page_file_name(out, a->task.name, 0, ".ledger");
+        page_file_name(out, name, 0, ".ledger");
     } else {
-        st = file_path(metrics, "%s", a->metrics);
-        page_file_name(out, a->task.name, 0, ".html");
+        st = file_path(metrics, "%s", a->rounds ? a->metrics : a->kept.metrics);
+        page_file_name(out, name, 0, ".html");
     }
     pthread_mutex_unlock(&a->task_lock);
     return st == SEFL_OK && *metrics ? make_report(&out->bytes, metrics) : st;
@@ -223,15 +261,15 @@ static sefl_status newest_model(void *ctx, page_model *out)
     aggregator *a = ctx;
     sefl_status st;
     pthread_mutex_lock(&a->task_lock);
-    out->round = a->rounds ? rounds_released(a->rounds) : 0;
+    const char *words = a->rounds ? a->files.vocab : a->kept.vocab;
     if (a->rounds)
         hex_write(out->task, a->task.id, sizeof a->task.id);
-    if (out->round == 0 || !a->files.vocab)
-        st = sefl_fail(SEFL_ENOTFOUND, "there is no model to sample from");
     else
-        st = release_path(a->releases, out->path, out->round);
+        snprintf(out->task, sizeof out->task, "%s", a->kept.state.facts.task);
+    st = model_path(a, out->path, &out->round);
     if (st == SEFL_OK)
-        st = file_path(out->words, "%s", a->files.vocab);
+        st = words && *words ? file_path(out->words, "%s", words)
+                             : sefl_fail(SEFL_ENOTFOUND, "there is no model to sample from");
     pthread_mutex_unlock(&a->task_lock);
     return st;
 }
@@ -308,6 +346,9 @@ sefl_status agg_page_task(aggregator *a)
     const agg_phase phase = rounds_phase(a->rounds, &round, NULL);
     a->budget_at = 0;
     a->counts_hidden |= !a->task.publish_count;
+    a->kept.known = false;
+    tail_free(a->tail);
+    a->tail = NULL;
     SEFL_PASS(tail_new(&a->tail, a->metrics));
     if (open_sights(a) != SEFL_OK || turnout_new(&a->turnout, a->sights ? a->sights : a->journal,
                                                  a->task.enrolled, a->o.log) != SEFL_OK) {
@@ -322,8 +363,7 @@ sefl_status agg_page_task(aggregator *a)
 void agg_page_task_end(aggregator *a)
 {
     turnout_free(a->turnout);
-    tail_free(a->tail);
     journal_close(a->sights);
-    a->turnout = NULL, a->tail = NULL, a->sights = NULL;
+    a->turnout = NULL, a->sights = NULL;
     a->http.turnout = NULL;
 }

@@ -556,6 +556,7 @@ void agg_task_end(aggregator *a)
 {
     pthread_mutex_lock(&a->task_lock);
     a->http.closing = true;
+    agg_page_keep(a);
     save_tally(a);
     https_server_stop(a->server);
     if (a->server)
@@ -654,6 +655,7 @@ void aggregator_free(aggregator *a)
     local_http_stop(a->local);
     page_stop(a->page);
     agg_task_end(a);
+    tail_free(a->tail);
     control_close(&a->control);
     task_queue_free(a->queue);
     if (a->listener >= 0)

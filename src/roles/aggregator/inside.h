@@ -5,6 +5,7 @@
 
 #include "net/local_http.h"
 #include "net/tls.h"
+#include "page/state.h"
 #include "page/tail.h"
 #include "roles/aggregator/aggregator.h"
 #include "roles/aggregator/http.h"
@@ -40,6 +41,12 @@ struct aggregator {
     release_files files;
     char init[PATH_MAX], vocab[PATH_MAX], valid[PATH_MAX], models[PATH_MAX]; /* with a queue */
     char metrics[PATH_MAX];
+    struct { /* the latest task that is over, for the page, until the next one begins */
+        bool known;
+        page_state state;
+        uint64_t round;                                           /* of its last release; 0: none */
+        char model[PATH_MAX], metrics[PATH_MAX], vocab[PATH_MAX]; /* "": none */
+    } kept;
     journal *journal;
     journal *uploads; /* several processes (share.h): for uploads; NULL: this process is alone */
     account *account;
@@ -53,7 +60,7 @@ struct aggregator {
     lanes *lanes;
     rounds *rounds;
     ingest *ingest;
-    tail *tail;       /* follows `metrics`, for the page */
+    tail *tail;       /* follows `metrics`, for the page, until the next task begins */
     turnout *turnout; /* NULL: its records cannot be read */
     journal *sights;  /* several processes: this one's own records of `turnout`; otherwise NULL */
     agg_http http;    /* the context of the server's callbacks */
@@ -139,6 +146,8 @@ sefl_status agg_page_start(aggregator *a) SEFL_MUST_CHECK;
 /* Begins and ends what the page keeps about a task; under task_lock. */
 sefl_status agg_page_task(aggregator *a) SEFL_MUST_CHECK;
 void agg_page_task_end(aggregator *a);
+/* Keeps what the page shows about a task that is over; before the rounds end, under task_lock. */
+void agg_page_keep(aggregator *a);
 /* The link to CSP went up or down, or could not be dialled (why is not empty). */
 void agg_page_link(aggregator *a, bool up, const char *why);
 /* A callback of rounds_config. */

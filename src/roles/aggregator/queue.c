@@ -91,6 +91,22 @@ static sefl_status find_begun(aggregator *a, const task_entry *some, task_entry 
     return SEFL_OK;
 }
 
+/* After a restart: other tasks in the folder that are over wait for nothing. */
+static sefl_status pass_over(aggregator *a, const task_entry *but)
+{
+    task_entry e;
+    progress p;
+    size_t i = 0;
+    while (task_queue_at(a->queue, i, &e)) {
+        SEFL_PASS(progress_of(a, e.id, &p, NULL));
+        if ((p == IS_DONE || p == IS_OVER) && memcmp(e.id, but->id, TASK_ID) != 0)
+            task_queue_pass(a->queue, &e, NULL);
+        else
+            i++;
+    }
+    return SEFL_OK;
+}
+
 /* Chooses the task that runs next; *any: there is one. */
 static sefl_status choose(aggregator *a, task_entry *out, bool *any)
 {
@@ -101,6 +117,8 @@ static sefl_status choose(aggregator *a, task_entry *out, bool *any)
     if (!task_queue_at(a->queue, 0, &e))
         return SEFL_OK;
     SEFL_PASS(find_begun(a, &e, out, any, &a->blocked));
+    if (*any)
+        SEFL_PASS(pass_over(a, out));
     while (!*any && !a->blocked && task_queue_at(a->queue, 0, out)) {
         SEFL_PASS(progress_of(a, out->id, &p, NULL));
         *any = p == IS_NEW || p == HAS_BEGUN; /* begun: by a server with the setting `task` */
