@@ -14,6 +14,7 @@
 #define CLI_FULL_DOCTOR_H
 
 #include "cli/full/config_kind.h"
+#include "net/tls.h"
 
 enum { DOCTOR_MAX = 64 };
 
@@ -46,5 +47,10 @@ void doctor_port(doctor *d, const char *name, const char *address, doctor_status
 bool doctor_settings(doctor *d, const char *path);
 /* Runs doctor_settings, then checks the memory, the port and the peers. */
 void doctor_config(doctor *d, const char *path);
+
+/* Compares a client's clock with that of the AS at `server` (HOST:PORT), before anybody renews a
+ * certificate. proxy: as the client's setting. Returns by how many seconds ours is ahead; 0: AS
+ * does not answer. */
+int64_t doctor_clock(doctor *d, const tls_id *id, const char *server, const char *proxy);
 
 #endif

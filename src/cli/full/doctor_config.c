@@ -12,10 +12,8 @@
 #include "crypto/keyfile.h"
 #include "crypto/secmem.h"
 #include "model/engine/engine.h"
-#include "net/https_client.h"
 #include "net/socket.h"
 #include "net/tls.h"
-#include "protocol/http.h"
 #include "roles/aggregator/release.h"
 #include "roles/ca.h"
 #include "roles/client/config.h"
@@ -375,35 +373,6 @@ static void check_chain(doctor *d, const tls_id *id)
                    "issued by a CA that is not in tls.peers; the peers decide whether to trust it");
 }
 
-/* A client compares its clock with AS's before anybody renews a certificate. Returns by how many
- * seconds it is ahead; 0: not by much, or AS does not answer. */
-static int64_t ahead_of_server(doctor *d, const tls_id *id)
-{
-    host_port a;
-    https_client *net = NULL;
-    char text[CLOCK_APART_TEXT], path[HTTP_PATH_MAX];
-    int64_t ahead = 0;
-    const char *proxy = value_of(d, "proxy");
-    proxy = proxy && strcmp(proxy, "environment") == 0 ? NULL : proxy;
-    if (!is_role(d, "client") || address_read(&a, value_of(d, "server"), 1) != SEFL_OK ||
-        https_client_new(
-            &net, &(https_client_config){ .host = a.host,
-                                          .port = a.port,
-                                          .id = id,
-                                          .headers = HTTP_VERSION_LINE,
-                                          .proxy = proxy && strcmp(proxy, "none") == 0 ? "" : proxy,
-                                          .connect_ms = DIAL_MS }) != SEFL_OK)
-        return 0;
-    (void)http_path(path, &(http_target){ .call = HTTP_TASK });
-    const bool known = https_ask_date(net, path) == SEFL_OK && https_ahead(net, &ahead);
-    if (known && clock_apart_text(text, ahead))
-        doctor_add(d, DOCTOR_FAIL, "clock", "timedatectl set-ntp true", "%s", text);
-    else if (known)
-        doctor_ok(d, "clock", "it agrees with the server's");
-    https_client_free(net);
-    return known ? ahead : 0;
-}
-
 static void check_certificate(doctor *d)
 {
     static const char renew[] = "renew it with the same key to keep the identity";
@@ -415,8 +384,9 @@ static void check_certificate(doctor *d)
                 "certificate", "certificate, key and CA must be PEM files that belong together"))
         return;
     const char *name = tls_id_name(id);
-    const int64_t left =
-        tls_id_expires(id) - (int64_t)(clock_ns(&c) / 1000000000u) + ahead_of_server(d, id);
+    const int64_t ahead =
+        is_role(d, "client") ? doctor_clock(d, id, value_of(d, "server"), value_of(d, "proxy")) : 0;
+    const int64_t left = tls_id_expires(id) - (int64_t)(clock_ns(&c) / 1000000000u) + ahead;
     const int64_t days = left / 86400;
     if (!is_role(d, tls_id_role(id)))
         doctor_add(d, DOCTOR_FAIL, "certificate",
