@@ -9,6 +9,7 @@
 #include "protocol/modes/mode.h"
 #include "protocol/modes/own.h"
 #include "simulate/named_coins.h"
+#include "sum/csp_store.h"
 
 #include <string.h>
 
@@ -55,6 +56,19 @@ done:
     return st;
 }
 
+/* The seed of CSP's own noise; NULL: its reply draws one. */
+static const uint8_t *csp_noise(uint8_t seed[PRG_SEED], const clear_facts *c)
+{
+    uint8_t key[CSP_KEY_BYTES];
+    seeded gen;
+    if (!task_mode(c->task)->draw || !task_is_sealed(c->task))
+        return NULL;
+    named_coins_replay(&gen, "CSP", c->seed, "kem", c->round, 0);
+    seeded_fill(&gen, key, sizeof key);
+    csp_seed_of(seed, CSP_NOISE_SEED, c->root, key, c->task->id, c->round);
+    return seed;
+}
+
 /* Calls both servers' functions of the mode, one after the other. AS's shares are zeros: only the
  * sum of both servers' shares matters. Without noise AS releases the exact sum. */
 static sefl_status release(int64_t *out, const clear_facts *c, const int64_t *sum, bool joint)
@@ -67,7 +81,7 @@ static sefl_status release(int64_t *out, const clear_facts *c, const int64_t *su
     size_t units = t->ahe.units * t->ahe.plain_bytes, bytes;
     const size_t each = mode->shares ? noise_share_bytes(&p) : 0;
     uint8_t *plain = NULL, *reply = NULL, *x[2] = { NULL, NULL };
-    uint8_t mask[AHE_SEED_BYTES], coins[NOISE_COINS], lags;
+    uint8_t mask[AHE_SEED_BYTES], coins[NOISE_COINS], noise[PRG_SEED], lags;
     uint8_t *as, *csp;
     seeded gen;
     if (!mode->noisy) {
@@ -78,6 +92,8 @@ static sefl_status release(int64_t *out, const clear_facts *c, const int64_t *su
     past_use(c->past, PAST_CSP, c->round, &lags, &csp);
     named_coins_replay(&gen, "AS", c->seed, "mask", c->round, c->attempt);
     seeded_fill(&gen, mask, sizeof mask);
+    if (!mode->shares)
+        named_coins_replay(&gen, "AS", c->seed, "noise", c->round, 0);
     seeded_fill(&gen, coins, sizeof coins);
     SEFL_TRY(sefl_new(&plain, units, 1));
     SEFL_TRY(pool_run(c->pool, t->ahe.units, UNITS, mask_units,
@@ -98,6 +114,7 @@ static sefl_status release(int64_t *out, const clear_facts *c, const int64_t *su
                                           .shares = x[1],
                                           .lags = lags,
                                           .memory = csp,
+                                          .noise = csp_noise(noise, c),
                                           .rng = seeded_rng(&gen),
                                           .pool = c->pool }));
     }

@@ -44,6 +44,7 @@
 #include "base/log.h"
 #include "mpc/noise/pool.h"
 #include "protocol/link.h"
+#include "sum/ahead.h"
 #include "sum/as_store.h"
 #include "sum/csp.h"
 #include "sum/history.h"
@@ -165,6 +166,7 @@ typedef struct as_reveal {
     /* Correlated noise: the record of the round before, if stored; on success the record of this
      * round, which the caller stores after the release. NULL: none, and not wanted. */
     history_fresh *fresh;
+    const noise_ahead *ahead; /* mode own: AS's noise of the round, with its seed; NULL: none */
 } as_reveal;
 
 /* Reveals the round, or fetches the reply that CSP kept (*kept true). The caller has charged the

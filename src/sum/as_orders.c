@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/ct.h"
+#include "protocol/modes/mode.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -387,6 +388,19 @@ static sefl_status room_for_released(as_rounds *r)
     return r->released ? SEFL_OK : sefl_new(&r->released, r->t->values, sizeof *r->released);
 }
 
+/* Mode own: draws AS's noise of this round while clients upload, or after a restart. */
+static sefl_status draw_ahead(as_rounds *r, uint64_t round)
+{
+    uint8_t seed[AHEAD_SEED] = { 0 };
+    if (round == 0 || r->c.clear || !task_mode(r->t)->draw || r->ahead.round == round)
+        return SEFL_OK;
+    sefl_status st = as_store_coins(r->store, round, r->c.coins, seed);
+    if (st == SEFL_OK)
+        st = ahead_draw(&r->ahead, r->t, round, seed, r->c.pool);
+    sefl_wipe(seed, sizeof seed);
+    return st;
+}
+
 /* One attempt. On SEFL_OK the integers are durable, unless *handled: then the attempt failed, and
  * the machine knows it. */
 static sefl_status attempt(as_rounds *r, const agg_order *o, as_reveal *what, bool *handled)
@@ -396,6 +410,7 @@ static sefl_status attempt(as_rounds *r, const agg_order *o, as_reveal *what, bo
     sefl_buf counted = { 0 };
     uint64_t began = clock_ns(r->c.mono), t0;
     SEFL_TRY(as_rounds_keep_history(r)); /* nothing to do if AS has waited for uploads */
+    SEFL_TRY(draw_ahead(r, o->round));
     SEFL_TRY(room_for_released(r));
     r->released_in = o->round; /* to be wiped after a failure */
     /* after a crash between the integers and the machine's step, the stored integers are the
@@ -430,7 +445,11 @@ static sefl_status order_reveal(as_rounds *r, const agg_order *o)
 {
     bool handled = false;
     as_reveal what = {
-        .round = o->round, .attempt = o->attempt, .store = r->store, .fresh = &r->fresh
+        .round = o->round,
+        .attempt = o->attempt,
+        .store = r->store,
+        .fresh = &r->fresh,
+        .ahead = &r->ahead,
     };
     pthread_mutex_lock(&r->lock);
     what.clients = agg_remember(r->a).clients;
@@ -473,6 +492,7 @@ static void report(as_rounds *r, rounds_report *p)
 /* Deletes a round's uploads and secrets, which are no longer needed. */
 static sefl_status forget_round(as_rounds *r, uint64_t round)
 {
+    ahead_drop(&r->ahead, r->t);
     sefl_status st = r->c.uploads->forget(r->c.ctx, round);
     return st == SEFL_OK ? r->store->wipe(r->store->ctx, round) : st;
 }
@@ -636,6 +656,11 @@ done:
 static sefl_status order_wait(as_rounds *r, const agg_order *o)
 {
     SEFL_PASS(as_rounds_keep_history(r));
+    pthread_mutex_lock(&r->lock);
+    agg_memory m = agg_remember(r->a);
+    pthread_mutex_unlock(&r->lock);
+    if (m.phase == AGG_COLLECTING)
+        SEFL_PASS(draw_ahead(r, m.round));
     return as_rounds_idle(r, o->until_ms);
 }
 

@@ -172,7 +172,12 @@ static sefl_status draw_mask(as_link *l)
     uint64_t began = as_now(l);
     SEFL_PASS(coins_for(l->c.coins, &rng, "mask", o->round, o->attempt));
     SEFL_PASS(rng_fill(&rng, v->m.seed, sizeof v->m.seed));
-    SEFL_PASS(rng_fill(&rng, v->m.coins, sizeof v->m.coins));
+    if (v->shares)
+        SEFL_PASS(rng_fill(&rng, v->m.coins, sizeof v->m.coins));
+    else if (o->ahead && o->ahead->round == o->round)
+        memcpy(v->m.coins, o->ahead->seed, sizeof v->m.coins);
+    else
+        SEFL_PASS(as_store_coins(o->store, o->round, l->c.coins, v->m.coins));
     v->m.attempt = o->attempt;
     v->m.lags = v->past.lags;
     memcpy(v->m.set, o->set, sizeof v->m.set);
@@ -297,6 +302,7 @@ static sefl_status finish(as_link *l, sefl_span output)
                    .attempt = m->attempt,
                    .seed = m->seed,
                    .coins = m->coins,
+                   .drawn = v->o->ahead ? ahead_of(v->o->ahead, v->o->round, m->coins) : NULL,
                    .pool = l->c.pool,
                    .slice = m->slice,
                    .lags = m->lags,

@@ -237,6 +237,7 @@ void as_rounds_free(as_rounds *r)
         return;
     as_rounds_drop_released(r);
     history_drop(&r->fresh);
+    ahead_drop(&r->ahead, r->t);
     sefl_free(r->released);
     agg_free(r->a);
     buf_clear(&r->header);

@@ -36,6 +36,7 @@ struct as_rounds {
     int64_t *released;    /* integers of the latest reveal until their release */
     uint64_t released_in; /* round of these integers; 0: none */
     history_fresh fresh;  /* correlated noise, of the latest reveal */
+    noise_ahead ahead;    /* mode own: AS's noise of the current round */
     uint64_t reveal_ns;   /* duration of the reveal */
     as_times times;       /* durations of the reveal's parts */
     round_parts parts;

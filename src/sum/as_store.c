@@ -88,12 +88,14 @@ sefl_status as_store_mask(const as_store *s, uint64_t round, const as_mask *m)
                    before.attempt);
         SEFL_CHECK(memcmp(m->set, before.set, sizeof before.set) == 0, SEFL_ESTATE,
                    "round %" PRIu64 ": a mask was drawn for another set", round);
-        SEFL_CHECK(!ct_eq_bytes(m->seed, before.seed, sizeof before.seed) &&
-                       !ct_eq_bytes(m->coins, before.coins, sizeof before.coins),
-                   SEFL_ESTATE, "round %" PRIu64 ": a seed came twice", round);
-        SEFL_CHECK(memcmp(m->slice, none, sizeof none) == 0 ||
-                       memcmp(m->slice, before.slice, sizeof before.slice) != 0,
-                   SEFL_ESTATE, "round %" PRIu64 ": noise shares came twice", round);
+        const bool shares = memcmp(m->slice, none, sizeof none) != 0;
+        SEFL_CHECK(!ct_eq_bytes(m->seed, before.seed, sizeof before.seed), SEFL_ESTATE,
+                   "round %" PRIu64 ": a seed came twice", round);
+        SEFL_CHECK(ct_eq_bytes(m->coins, before.coins, sizeof before.coins) != shares, SEFL_ESTATE,
+                   "round %" PRIu64 ": %s", round,
+                   shares ? "a seed came twice" : "AS's noise was drawn twice");
+        SEFL_CHECK(!shares || memcmp(m->slice, before.slice, sizeof before.slice) != 0, SEFL_ESTATE,
+                   "round %" PRIu64 ": noise shares came twice", round);
     } else if (st != SEFL_ENOTFOUND) {
         goto done;
     }
@@ -103,6 +105,21 @@ done:
     as_mask_clear(&before);
     buf_clear(&b);
     return st;
+}
+
+sefl_status as_store_coins(const as_store *s, uint64_t round, const sefl_coins *coins,
+                           uint8_t out[NOISE_COINS])
+{
+    as_mask before = { 0 };
+    sefl_rng rng;
+    sefl_status st = as_store_masked(s, round, &before);
+    if (st == SEFL_OK)
+        memcpy(out, before.coins, NOISE_COINS);
+    as_mask_clear(&before);
+    if (st != SEFL_ENOTFOUND)
+        return st;
+    SEFL_PASS(coins_for(coins, &rng, "noise", round, 0));
+    return rng_fill(&rng, out, NOISE_COINS);
 }
 
 sefl_status as_store_shares(const as_store *s, uint64_t round, const as_mask *m, sefl_buf *out)

@@ -113,8 +113,13 @@ sefl_status as_mask_write(sefl_buf *out, const as_mask *m) SEFL_MUST_CHECK;
 
 /* Stores a mask before the first byte of the masked sum leaves. A later attempt replaces an earlier
  * one. CSP did not reveal the earlier one, or it would not have answered GO. SEFL_ESTATE: the
- * attempt does not increase, the set changes, or a seed or slice repeats. */
+ * attempt does not increase, the set changes, or the mask's seed repeats; with shares, also if the
+ * coins or the slice repeat; without, if the coins differ. */
 sefl_status as_store_mask(const as_store *s, uint64_t round, const as_mask *m) SEFL_MUST_CHECK;
+/* The coins of a round without shares, the same for every attempt: those of the latest mask, else
+ * new ones (coins "noise"). */
+sefl_status as_store_coins(const as_store *s, uint64_t round, const sefl_coins *coins,
+                           uint8_t out[NOISE_COINS]) SEFL_MUST_CHECK;
 /* Loads the latest mask of this round, which the caller clears; SEFL_ENOTFOUND if there is none. */
 sefl_status as_store_masked(const as_store *s, uint64_t round, as_mask *out) SEFL_MUST_CHECK;
 /* Loads SHARES into out; SEFL_ENOTFOUND unless they are of the slice of this mask. AS stores them

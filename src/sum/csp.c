@@ -746,5 +746,6 @@ void csp_free(csp *c)
     csp_restart(c);
     csp_keep_history(c);
     history_drop(&c->fresh);
+    ahead_drop(&c->ahead, c->c.task);
     sefl_free(c);
 }

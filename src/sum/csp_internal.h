@@ -9,6 +9,7 @@
 #ifndef SUM_CSP_INTERNAL_H
 #define SUM_CSP_INTERNAL_H
 
+#include "sum/ahead.h"
 #include "sum/csp.h"
 #include "sum/history.h"
 
@@ -57,6 +58,7 @@ struct csp {
     csp_times times;
     bool revealed;       /* a round is revealed, and round_over does not know it yet */
     history_fresh fresh; /* correlated noise, of the latest reveal */
+    noise_ahead ahead;   /* mode own: CSP's noise of the live round */
 };
 
 /* Queues a new reply and returns its body. */

@@ -6,6 +6,7 @@
  * taken are lost if a later step fails.
  * After the mark CSP only repeats the output from the store. */
 #include "base/alloc.h"
+#include "base/ct.h"
 #include "base/sha256.h"
 #include "protocol/modes/mode.h"
 #include "sum/csp_set.h"
@@ -62,6 +63,7 @@ void csp_revealing_drop(csp *c)
 void csp_tell_over(csp *c, csp_round_state state)
 {
     c->revealed = false;
+    ahead_drop(&c->ahead, c->c.task);
     if (c->c.round_over)
         c->c.round_over(c->c.lanes_ctx, state, &c->times);
 }
@@ -210,6 +212,8 @@ static sefl_status make_reply(csp *c, sefl_buf *out)
     csp_revealing *o = c->revealing;
     uint8_t *reply, slice[SHA256_BYTES];
     size_t bytes;
+    const bool own = task_mode(c->c.task)->draw && task_is_sealed(c->c.task);
+    uint8_t noise[AHEAD_SEED];
     SEFL_PASS(begin_history(c));
     mode_csp in = { .round = o->s.round,
                     .attempt = o->s.attempt,
@@ -226,9 +230,14 @@ static sefl_status make_reply(csp *c, sefl_buf *out)
     SEFL_PASS(buf_extend(out, &reply, bytes));
     memset(reply, 0, bytes);
     SEFL_PASS(coins_for(c->c.coins, &in.rng, "reply", o->s.round, o->s.attempt));
-    SEFL_PASS(task_mode(c->c.task)->reply(reply, c->c.task, &in));
+    if (own) {
+        SEFL_PASS(csp_noise_seed(c, noise, o->s.round));
+        in.noise = noise, in.drawn = ahead_of(&c->ahead, o->s.round, noise);
+    }
+    sefl_status st = task_mode(c->c.task)->reply(reply, c->c.task, &in);
+    sefl_wipe(noise, sizeof noise);
     c->times.compute = csp_now(c) - began;
-    return SEFL_OK;
+    return st;
 }
 
 /* ---- the masked sum -------------------------------------------------------------------------- */
@@ -330,8 +339,22 @@ static sefl_status load_history(csp *c)
     return SEFL_OK;
 }
 
+/* Draws CSP's noise of the live round while clients upload. */
+static void draw_ahead(csp *c)
+{
+    uint8_t seed[AHEAD_SEED];
+    if (c->live == 0 || c->ahead.round == c->live || !task_mode(c->c.task)->draw)
+        return;
+    if (csp_noise_seed(c, seed, c->live) != SEFL_OK ||
+        ahead_draw(&c->ahead, c->c.task, c->live, seed, c->c.pool) != SEFL_OK)
+        log_warn(c->c.log, "CSP's noise is not drawn yet", lf_u64("round", c->live),
+                 lf_str("why", sefl_last_error())); /* the reply draws it */
+    sefl_wipe(seed, sizeof seed);
+}
+
 void csp_keep_history(csp *c)
 {
+    draw_ahead(c);
     history_fresh *f = &c->fresh;
     const csp_store *s = c->c.store;
     if (c->revealing && c->phase == CSP_SUM && begin_history(c) != SEFL_OK)

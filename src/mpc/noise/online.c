@@ -211,10 +211,12 @@ static void put_reply(const half *h, size_t at, uint64_t *digit, const int64_t *
 /* AS: computes n values of w. */
 static void put_result(const half *h, size_t at, const uint64_t *digit, const int64_t *e, size_t n)
 {
-    const unsigned bytes = noise_value_bytes(h->p);
+    const unsigned bytes = noise_value_bytes(h->p), up = 64 - value_bits(h->p);
+    const uint64_t less = h->p->shape->less;
     uint64_t got[GROUP];
     unpack(got, h->got + at * bytes, n, bytes);
-    h->p->shape->result(h->w + at, got, digit, e, n, 64 - value_bits(h->p));
+    for (size_t i = 0; i < n; i++) /* in the ring; then signed */
+        h->w[at + i] = (int64_t)((got[i] - digit[i] + (uint64_t)e[i] - less) << up) >> up;
 }
 
 /* A piece of pool_run: coordinates [begin, end); begin is a multiple of NOISE_PIECE. */

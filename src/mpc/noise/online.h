@@ -20,7 +20,12 @@
  * would learn the top bits of each sum without noise:
  *
  *     CSP   reply_i = ((digit_i(n) + U) >> g) + e_i                       mod 2^(k+t)
- *     AS    w_i = reply_i - ((digit_i(v) + U') >> g), signed in k + t bits, + e'_i
+ *     AS    w_i = reply_i - ((digit_i(v) + U') >> g) + e'_i               mod 2^(k+t), signed
+ *
+ * AS adds its noise in the ring, before it makes the number signed: the wrap then depends on the
+ * noisy sum only. If AS added e' to a signed number, a hostile client could put a coordinate at
+ * 2^(k+t-1), where an honest client's last bit decides the sign, and CSP, with a reply without
+ * noise, would read that bit from a release with e' alone.
  *
  *     noise_params p = { .task = { ... }, .round = 12, .attempt = 1, .count = n, .k = 16, .t = 12,
  *                        .g = 16, .shape = &noise_joint, .slice = { ... } };  // on both sides
@@ -90,6 +95,7 @@ struct noise_shape {
     bool slice;        /* the reply names the slice of shares that it uses */
     bool dither;       /* CSP draws a seed for J, which both servers add to their digits */
     unsigned mean2;    /* twice the mean of the servers' common noise (noise/filter.h) */
+    unsigned less;     /* AS subtracts it: that mean, rounded up */
     const char *coins; /* label of a server's coins; unique */
     /* Bytes of coins per coordinate: `quantise` uses at most JUMP_GROUP times as many per group. */
     unsigned coin_bytes;
@@ -97,10 +103,6 @@ struct noise_shape {
      * and -1 at AS, which subtracts its quantised digits. The caller reduces the result to the
      * ring. */
     void (*quantise)(uint64_t *digit, size_t n, unsigned cut, int sign, prg *coins);
-    /* AS: computes w from CSP's values, AS's quantised digits and AS's noise e. up is 64 - the
-     * bits of a value: a shift by `up` to the left and back makes a value of the ring signed. */
-    void (*result)(int64_t *w, const uint64_t *got, const uint64_t *digit, const int64_t *e,
-                   size_t n, unsigned up);
 };
 
 extern const noise_shape noise_joint, noise_own;

@@ -18,24 +18,15 @@ static void quantise_joint(uint64_t *digit, size_t n, unsigned cut, int sign, pr
     sefl_wipe(jump, sizeof jump);
 }
 
-/* e, a share, is in the ring. */
-static void result_joint(int64_t *w, const uint64_t *got, const uint64_t *digit, const int64_t *e,
-                         size_t n, unsigned up)
-{
-    enum { MEAN = 62 };
-    for (size_t i = 0; i < n; i++)
-        w[i] = (int64_t)((got[i] - digit[i] + (uint64_t)e[i] - MEAN) << up) >> up;
-}
-
 const noise_shape noise_joint = {
     .wire = 0,
     .slice = true,
     .dither = true,
     .mean2 = 123,
+    .less = 62,
     .coins = "noise joint",
     .coin_bytes = 8 + 4 + 2 * JUMP_SLOTS * JUMP_DRAWS / GROUP, /* U, a jump's coins and draws */
     .quantise = quantise_joint,
-    .result = result_joint,
 };
 
 /* ---- own ------------------------------------------------------------------------------------- */
@@ -47,19 +38,10 @@ static void quantise_own(uint64_t *digit, size_t n, unsigned cut, int sign, prg 
     noise_quantise(digit, n, cut, coins);
 }
 
-/* e, AS's noise, is not in the ring. */
-static void result_own(int64_t *w, const uint64_t *got, const uint64_t *digit, const int64_t *e,
-                       size_t n, unsigned up)
-{
-    for (size_t i = 0; i < n; i++)
-        w[i] = ((int64_t)((got[i] - digit[i]) << up) >> up) + e[i];
-}
-
 const noise_shape noise_own = {
     .wire = 1,
     .fraction = true,
     .coins = "noise own",
     .coin_bytes = 8,
     .quantise = quantise_own,
-    .result = result_own,
 };

@@ -47,6 +47,9 @@ typedef struct mode_csp {
     const uint8_t *shares; /* NULL unless the mode uses shares */
     uint8_t lags;          /* the earlier rounds whose noise both servers use (noise_params) */
     uint8_t *memory;       /* mpc/noise/filter.h; NULL unless the task has a filter */
+    const uint8_t *noise;  /* PRG_SEED bytes: seed of CSP's own noise in this round, the same for
+                            * every attempt; NULL: drawn from rng */
+    const int64_t *drawn;  /* what `draw` made of it; NULL: nothing yet */
     sefl_rng rng;          /* secret; fresh for this attempt */
     pool *pool;            /* NULL: this thread; no result depends on it */
 } mode_csp;
@@ -55,7 +58,8 @@ typedef struct mode_csp {
 typedef struct mode_as {
     uint64_t round, attempt;
     const uint8_t *seed;  /* seed of the mask, AHE_SEED_BYTES */
-    const uint8_t *coins; /* NOISE_COINS bytes */
+    const uint8_t *coins; /* NOISE_COINS bytes; without shares the same for every attempt */
+    const int64_t *drawn; /* what `draw` made of the coins; NULL: nothing yet */
     const uint8_t *slice;
     sefl_span shares; /* empty unless the mode uses shares */
     uint8_t lags;     /* as above */
@@ -80,6 +84,9 @@ typedef struct release_mode {
 
     /* Fills the members of a task that only this mode uses; NULL: there are none. */
     sefl_status (*derive)(struct task *t);
+    /* Draws a server's own noise of a round from a seed: task.values numbers, before the filter.
+     * Not constant time: call it before the round closes. NULL: there is no such noise. */
+    sefl_status (*draw)(int64_t *e, const struct task *t, const uint8_t *seed, pool *pool);
     /* CSP: writes task_output_bytes, in `shape`. NULL: the masked plain units are the reply. */
     sefl_status (*reply)(uint8_t *reply, const struct task *t, const mode_csp *in);
     /* AS: computes the task.values integers w from the arguments alone, so a second call after a

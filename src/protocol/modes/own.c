@@ -10,12 +10,15 @@
 #include "protocol/modes/noisy.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A server's noise: a piece has its own stream. Not constant time (dgauss.h). */
 typedef struct own_noise {
     dgauss law;
     prg coins;
     own_filter filter;
+    const int64_t *drawn; /* NULL: drawn as it is needed */
+    int64_t *out;         /* of draw */
 } own_noise;
 
 sefl_status own_law(dgauss *law, const task *t)
@@ -63,16 +66,46 @@ static sefl_status own_init(own_noise *o, const task *t, uint8_t *memory,
     return own_filter_init(&o->filter, &o->law, t, memory);
 }
 
-static sefl_status draw(void *ctx, int64_t *e, size_t first, size_t n)
+static sefl_status fresh(const own_noise *o, int64_t *e, size_t first, size_t n)
 {
-    const own_noise *o = ctx;
     prg coins = o->coins;
     prg_at(&coins, first / NOISE_PIECE, 0);
     sefl_rng rng = prg_rng(&coins);
     sefl_status st = dgauss_fill_vartime(&o->law, e, n, &rng);
-    if (st == SEFL_OK)
-        own_filter_apply(&o->filter, e, first, n);
     prg_clear(&coins);
+    return st;
+}
+
+static sefl_status added(void *ctx, int64_t *e, size_t first, size_t n)
+{
+    const own_noise *o = ctx;
+    if (o->drawn)
+        memcpy(e, o->drawn + first, n * sizeof *e);
+    else
+        SEFL_PASS(fresh(o, e, first, n));
+    own_filter_apply(&o->filter, e, first, n);
+    return SEFL_OK;
+}
+
+/* Values [begin, end); begin is a multiple of NOISE_PIECE. */
+static sefl_status draw_piece(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    const own_noise *o = ctx;
+    (void)lane;
+    for (size_t at = begin; at < end; at += NOISE_PIECE)
+        SEFL_PASS(fresh(o, o->out + at, at, end - at < NOISE_PIECE ? end - at : NOISE_PIECE));
+    return SEFL_OK;
+}
+
+static sefl_status draw(int64_t *e, const task *t, const uint8_t *seed, pool *threads)
+{
+    own_noise o = { .out = e };
+    uint8_t unused[NOISE_KEPT];
+    prg_init(&o.coins, seed, "own noise");
+    sefl_status st = own_filter_init(&o.filter, &o.law, t, unused); /* for the law */
+    if (st == SEFL_OK)
+        st = pool_run(threads, t->values, NOISE_PIECE, draw_piece, &o, NULL);
+    prg_clear(&o.coins);
     return st;
 }
 
@@ -103,9 +136,12 @@ static sefl_status reply(uint8_t *out, const task *t, const mode_csp *in)
 {
     sefl_status st = SEFL_OK;
     uint8_t seed[PRG_SEED];
-    own_noise o = { 0 };
-    noise_source add = { .get = draw, .ctx = &o };
-    SEFL_TRY(rng_fill(&in->rng, seed, sizeof seed));
+    own_noise o = { .drawn = in->drawn };
+    noise_source add = { .get = added, .ctx = &o };
+    if (in->noise)
+        memcpy(seed, in->noise, sizeof seed);
+    else
+        SEFL_TRY(rng_fill(&in->rng, seed, sizeof seed));
     SEFL_TRY(own_init(&o, t, in->memory, seed));
     SEFL_TRY(noisy_reply(out, t, in, &add));
 done:
@@ -117,8 +153,8 @@ done:
 static sefl_status finish(int64_t *w, const task *t, sefl_span in_reply, const mode_as *in)
 {
     sefl_status st = SEFL_OK;
-    own_noise o = { 0 };
-    noise_source add = { .get = draw, .ctx = &o };
+    own_noise o = { .drawn = in->drawn };
+    noise_source add = { .get = added, .ctx = &o };
     SEFL_TRY(own_init(&o, t, in->memory, in->coins));
     SEFL_TRY(noisy_finish(w, t, in_reply, in, &add));
 done:
@@ -134,6 +170,7 @@ const release_mode mode_own = {
     .value_jumps = 10,
     .deviation = deviation,
     .derive = derive,
+    .draw = draw,
     .reply = reply,
     .finish = finish,
     .happens = "Each server adds its own noise; AS learns the sum with the noise of both servers.",

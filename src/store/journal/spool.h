@@ -8,8 +8,8 @@
  *
  * The unfinished file is called a part: folder/NAME.part. Reopening a part, or a complete body,
  * reads it once to hash it. If its salt and units do not hash to the announced name
- * (crypto/update_name.h), the file is deleted (SEFL_EAUTH). spool_sweep deletes parts that have not changed for a long time; the caller
- * limits their number and total size.
+ * (crypto/update_name.h), the file is deleted (SEFL_EAUTH). spool_sweep deletes parts that have not
+ * changed for a long time; the caller limits their number and total size.
  *
  * A caller may provide room for the whole body; the spool then also copies the body there, and
  * readers use the room instead of the file. The spool then bypasses the system's cache when it

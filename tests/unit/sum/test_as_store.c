@@ -43,6 +43,37 @@ static void reveals(void **state)
     as_memory_clear(&m);
 }
 
+/* Without shares AS's noise comes from the coins: they are drawn once a round and stay the same in
+ * every attempt. With shares they are new in every attempt. */
+static void noise_once_a_round(void **state)
+{
+    (void)state;
+    as_memory m = { 0 };
+    as_store s = as_memory_store(&m);
+    const sefl_coins coins = coins_system();
+    uint8_t first[NOISE_COINS], again[NOISE_COINS];
+    as_mask one = a_mask(1, 1, 9), two = a_mask(2, 1, 20);
+    CHECK_OK(as_store_coins(&s, 3, &coins, first));
+    CHECK_OK(as_store_coins(&s, 3, &coins, again));
+    assert_memory_not_equal(first, again, sizeof first); /* nothing is stored: nothing was sent */
+    memcpy(one.coins, first, sizeof first);
+    CHECK_OK(as_store_mask(&s, 3, &one));
+    CHECK_OK(as_store_coins(&s, 3, &coins, again));
+    assert_memory_equal(first, again, sizeof first);
+    CHECK_STATUS(as_store_mask(&s, 3, &two), SEFL_ESTATE); /* a second noise */
+    memcpy(two.coins, first, sizeof first);
+    CHECK_OK(as_store_mask(&s, 3, &two));
+    CHECK_OK(s.wipe(s.ctx, 3));
+    CHECK_OK(as_store_coins(&s, 3, &coins, again)); /* wiped with the round */
+    assert_memory_not_equal(first, again, sizeof first);
+    one.slice[0] = 1, two.slice[0] = 2;
+    CHECK_OK(as_store_mask(&s, 4, &one));
+    CHECK_STATUS(as_store_mask(&s, 4, &two), SEFL_ESTATE);
+    two.coins[0] ^= 1;
+    CHECK_OK(as_store_mask(&s, 4, &two));
+    as_memory_clear(&m);
+}
+
 static void verdicts(void **state)
 {
     (void)state;
@@ -107,6 +138,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reveals),
+        cmocka_unit_test(noise_once_a_round),
         cmocka_unit_test(verdicts),
         cmocka_unit_test(whole_task),
     };

@@ -66,6 +66,8 @@ static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *ou
     seeded gen;
     named_init(&gen, "AS", 1, "mask", round, attempt);
     seeded_fill(&gen, mask, sizeof mask);
+    if (!task_mode(&w->t)->shares) /* the same for every attempt */
+        named_init(&gen, "AS", 1, "noise", round, 0);
     seeded_fill(&gen, coins, sizeof coins);
     memcpy(sum, w->total, w->t.values * sizeof *sum);
     CHECK_OK(ahe_mask_units(p, plain, 0, p->units, mask));
@@ -102,10 +104,16 @@ static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *ou
     uint8_t *reply = calloc(bytes, 1);
     named_init(&gen, "CSP", 1, "reply", round, attempt);
     sefl_rng csp_rng = seeded_rng(&gen);
-    if (!shares) {
+    if (!shares && task_is_sealed(&w->t)) {
+        uint8_t key[CSP_KEY_BYTES];
+        named_init(&gen, "CSP", 1, "kem", round, 0);
+        seeded_fill(&gen, key, sizeof key);
+        csp_seed_of(seed, CSP_NOISE_SEED, w->root, key, w->t.id, round);
+    } else if (!shares) {
         seeded_fill(&gen, seed, sizeof seed);
-        prg_init(&own.coins, seed, "own noise");
     }
+    if (!shares)
+        prg_init(&own.coins, seed, "own noise");
     CHECK_OK(noise_reply_make(reply, &np, &dn, &add[1], NULL, NULL, &csp_rng));
     prg_init(&own.coins, coins, "own noise");
     CHECK_OK(noise_reply_finish(out, &np, span_of(reply, bytes), &dv, &add[0], NULL, NULL, coins));
@@ -240,6 +248,10 @@ static void any_cut_is_survived(void **state)
                 kept_runs += kept;
                 assert_int_equal(csp_seen_at(&w->c, 1).reveals, 1);
                 check_result(w, got);
+                if (kind[k].mode == TASK_NOISE_OWN) { /* both servers' noise is that of attempt 1 */
+                    replay(w, 1, 1, again);
+                    assert_memory_equal(got, again, w->t.values * sizeof *got);
+                }
                 if (at % 3 > 0)
                     continue;
                 connect_(&c, w, NULL, false);

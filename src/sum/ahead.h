@@ -1,0 +1,36 @@
+/* ahead: a server's own noise of a round (mode own), drawn before the round closes.
+ *
+ * The sampler's time depends on the values that it draws, so it must not run while the other server
+ * waits for the result. Each server draws its noise once a round, from a seed that stays the same
+ * over all attempts: if an attempt had a seed of its own, the other server could break off attempts
+ * until it likes what it sees.
+ *
+ *     SEFL_TRY(ahead_draw(&a, t, round, seed, pool));     // while clients upload
+ *     ... .drawn = ahead_of(&a, round, seed) ...          // mode.h; NULL: the mode draws it then
+ *     ahead_drop(&a, t);                                  // the round is over
+ *
+ * Memory: 8 bytes per value.   Secret: the seed and the noise.   Threads: one owner. */
+#ifndef SUM_AHEAD_H
+#define SUM_AHEAD_H
+
+#include "base/pool.h"
+#include "protocol/task.h"
+
+enum { AHEAD_SEED = 32 };
+
+typedef struct noise_ahead {
+    uint64_t round; /* 0: none */
+    uint8_t seed[AHEAD_SEED];
+    int64_t *e; /* t->values, before the filter */
+} noise_ahead;
+
+/* Draws the noise of a round, in place of an earlier one's. Does nothing if it is there already, or
+ * if the task's mode has no noise of a server's own. */
+sefl_status ahead_draw(noise_ahead *a, const task *t, uint64_t round,
+                       const uint8_t seed[AHEAD_SEED], pool *threads) SEFL_MUST_CHECK;
+/* Returns the noise of this round and seed; NULL: it is not there. */
+const int64_t *ahead_of(const noise_ahead *a, uint64_t round, const uint8_t seed[AHEAD_SEED]);
+/* Wipes it. */
+void ahead_drop(noise_ahead *a, const task *t);
+
+#endif
