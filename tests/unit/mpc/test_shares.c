@@ -23,6 +23,32 @@ sefl_status own_recorded(shares_params *p, const audit_record *r);
 sefl_status own_named(uint8_t id[SHARES_ID], shares_params *filled, const shares_params *p,
                       const uint8_t csp_nonce[32], const uint8_t as_nonce[32]);
 
+/* What the garbler of a session in this file uses. */
+static struct {
+    gc_label key;
+    uint64_t and_tweaks, row_tweak, blocks;
+} used;
+
+static sefl_status seen_new(gc **out, const circuit *c, const gc_config *cfg, const gc_label *delta)
+{
+    if (delta) {
+        used.key = cfg->hash_key, used.row_tweak = UINT64_MAX, used.blocks = 0;
+        CHECK_OK(gc_tweaks(&used.and_tweaks, c, 1));
+    }
+    return gc_new(out, c, cfg, delta);
+}
+
+static sefl_status seen_rows(gc *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
+                             unsigned bits, uint64_t first_tweak, uint64_t first_block,
+                             size_t blocks)
+{
+    used.row_tweak = first_tweak < used.row_tweak ? first_tweak : used.row_tweak;
+    used.blocks = first_block + blocks;
+    return gc_rows_garble(g, rows, share, zero, bits, first_tweak, first_block, blocks);
+}
+
+#define gc_new          seen_new
+#define gc_rows_garble  seen_rows
 #define shares_garble   own_garble
 #define shares_evaluate own_evaluate
 #define shares_replay   own_replay
@@ -30,6 +56,8 @@ sefl_status own_named(uint8_t id[SHARES_ID], shares_params *filled, const shares
 #define shares_named    own_named
 #define memcmp          close_cmp
 #include "mpc/noise/shares.c"
+#undef gc_new
+#undef gc_rows_garble
 #undef shares_garble
 #undef shares_evaluate
 #undef shares_replay
@@ -266,6 +294,66 @@ static void rows(void **state)
     circuit_free(c);
 }
 
+/* Every row hashes under a tweak of its own. AS has one of the two labels of a wire; if two rows
+ * with related labels had one tweak, the two unknown hashes would cancel in the difference of the
+ * rows, and AS would learn a bit of the noise. With equal labels everywhere nothing but the tweak
+ * and the lane's key differs. */
+static void rows_have_their_own_tweaks(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 3, WIRES = 7, ROWS = BLOCKS * WIRES * GC_LANES };
+    circuit *c;
+    gc *g;
+    gc_label delta, one, lanes[GC_LANES], zero[ROWS];
+    seeded gen;
+    test_seed(&gen, "row tweaks");
+    sefl_rng rng = seeded_rng(&gen);
+    gc_config cfg = { 0 };
+    static uint8_t row[ROWS * 8];
+    uint64_t share[BLOCKS * GC_LANES], hash[ROWS];
+    CHECK_OK(sampler_offline(&c, &sampler_g44));
+    assert_int_equal(c->outputs, WIRES);
+    CHECK_OK(gc_delta_draw(&delta, &rng));
+    CHECK_OK(rng_fill(&rng, lanes, sizeof lanes));
+    CHECK_OK(rng_fill(&rng, &one, sizeof one));
+    one.w[0] &= ~1ULL; /* colour 0 */
+    for (unsigned i = 0; i < ROWS; i++)
+        zero[i] = one;
+    CHECK_OK(gc_new(&g, c, &cfg, &delta));
+    gc_set_lanes(g, lanes);
+    CHECK_OK(gc_rows_garble(g, row, share, zero, 64, 1000, 0, BLOCKS));
+    for (unsigned i = 0; i < ROWS; i++) /* G_0 - G_1, without the wire's weight */
+        hash[i] = load_u64(row + 8 * i) - ((uint64_t)1 << i / GC_LANES % WIRES);
+    for (unsigned i = 0; i < ROWS; i++)
+        for (unsigned k = 0; k < i; k++)
+            assert_true(hash[i] != hash[k]);
+    gc_free(g);
+    circuit_free(c);
+}
+
+/* A session's key S is new, and its rows begin after the tweaks of all its ANDs. S separates
+ * sessions: the proof counts the calls of AES under one S (docs/PROTOCOL.md), so with the same S in
+ * all sessions one search of keys would serve all of them. A tweak that an AND and a row share
+ * would make their hashes equal if their labels are. */
+static void sessions_have_their_own_key(void **state)
+{
+    (void)state;
+    const shares_params p = { .count = 5000 };
+    gc_label key[3];
+    for (unsigned i = 0; i < 3; i++) {
+        two t = { .csp.fn = own_garble };
+        two_run(&t, &p, 10 + i);
+        CHECK_OK(t.csp.st);
+        CHECK_OK(t.as.st);
+        key[i] = used.key;
+        assert_true(used.blocks >= p.count / GC_LANES);
+        assert_true(used.row_tweak >= used.and_tweaks * used.blocks);
+        for (unsigned k = 0; k < i; k++)
+            assert_memory_not_equal(&key[i], &key[k], sizeof key[i]);
+        two_clear(&t);
+    }
+}
+
 /* The goal of a malicious evaluator that makes its own OT trees: labels of one wire in two lanes
  * that differ by what the lanes mix in. With the lane number both lanes hash alike, and two rows of
  * the table differ by delta, which it can read; with lane keys, drawn after the labels are fixed,
@@ -318,6 +406,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows),
+        cmocka_unit_test(rows_have_their_own_tweaks),
+        cmocka_unit_test(sessions_have_their_own_key),
         cmocka_unit_test(params),
         cmocka_unit_test(law),
         cmocka_unit_test(as_lies),

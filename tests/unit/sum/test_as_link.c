@@ -245,6 +245,7 @@ static void sealed_answers_that_as_refuses(void **state)
     memcpy(x.h.key, seal_key_pub(key).p, 32);
     seal_key_free(key);
     round_entry leaves[W_CLIENTS], two[2];
+    assert_int_equal(w->t.threshold, 2); /* of case 3 */
     as_set set = world_set(&x, leaves);
     two[0] = leaves[0], two[1] = leaves[2];
     for (int i = 0; i < 10; i++) {
@@ -252,7 +253,9 @@ static void sealed_answers_that_as_refuses(void **state)
         as_verdict v;
         uint32_t kept = i == 2 ? 2 : i == 3 ? 1 : i == 4 ? 4 : i == 9 ? 2 : 3;
         uint32_t refused = i == 2 || i == 9 ? 1 : i == 3 ? 2 : 0;
-        root_of(root, w, i == 2 ? two : leaves, i == 2 ? 2 : 3);
+        /* case 3 is right but for the threshold: CSP would decrypt a sum over one client, and under
+         * `none` what AS releases would be that client's update */
+        root_of(root, w, i == 2 ? two : leaves, i == 2 ? 2 : i == 3 ? 1 : 3);
         if (i == 1) /* a root over others */
             root[0] ^= 1;
         CHECK_OK(wr_raw(&b, root, i == 5 ? 31 : 32));
@@ -270,6 +273,8 @@ static void sealed_answers_that_as_refuses(void **state)
         CHECK_OK(as_link_new(&l, &a.ch, &a.cfg));
         bool good = i == 0 || i == 2;
         CHECK_STATUS(as_link_set(l, &set, &v, NULL), good ? SEFL_OK : SEFL_EPROTO);
+        if (i == 3)
+            assert_string_equal(sefl_last_error(), "CSP keeps 1 and refuses 2 of 3 clients");
         assert_int_equal(as_link_dead(l), !good);
         assert_int_equal(v.kept, good ? kept : 0);
         as_verdict_clear(&v);
