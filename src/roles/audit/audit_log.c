@@ -286,7 +286,12 @@ void audit_log_tick(audit_log *a)
 {
     if (!a)
         return;
-    const bool good = audit_log_sync(a) == SEFL_OK;
+    bool good = audit_log_sync(a) == SEFL_OK;
+    pthread_mutex_lock(&a->lock);
+    const bool large = a->synced >= 2 * (a->c.file_max > 0 ? a->c.file_max : AUDIT_FILE_MAX);
+    pthread_mutex_unlock(&a->lock);
+    if (good && large) /* a long round */
+        good = audit_log_sign(a) == SEFL_OK;
     if (atomic_exchange(&a->told, !good) == !good)
         return;
     if (good)
@@ -316,6 +321,69 @@ void audit_signed_bytes(uint8_t out[AUDIT_SIGNED_BYTES], uint64_t n, const uint8
 {
     store_u64(out, n);
     memcpy(out + 8, hash, 32);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* Opens the next file, with the last checkpoint as its first line: in audit.head. */
+static sefl_status next_open(const audit_log *a, const char *path, int *fd, uint64_t *size)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    audit_entry e = { 0 };
+    SEFL_TRY(file_read(&b, a->head, AUDIT_LINE_MAX));
+    SEFL_TRY(audit_entry_read(&e, span_of(b.p, b.n > 0 ? b.n - 1 : 0)));
+    SEFL_CHECK(e.n == a->n && memcmp(e.hash, a->hash, sizeof e.hash) == 0, SEFL_ESTATE,
+               "%s is not the last entry", a->head);
+    *fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    SEFL_CHECK(*fd >= 0, SEFL_EIO, "cannot open %s: %s", path, strerror(errno));
+    SEFL_CHECK(flock(*fd, LOCK_EX | LOCK_NB) == 0, SEFL_ESTATE, "another process uses %s", path);
+    SEFL_TRY(file_write_all(*fd, buf_span(&b)));
+    SEFL_TRY(file_sync(*fd, path));
+    *size = b.n;
+done:
+    audit_entry_clear(&e);
+    buf_clear(&b);
+    return st;
+}
+
+/* With the lock, after a checkpoint. The old file has both names for a moment: a crash there leaves
+ * one file, and drop_name removes the new name. */
+static sefl_status rotate(audit_log *a)
+{
+    sefl_status st = SEFL_OK;
+    char older[PATH_MAX], next[PATH_MAX];
+    int fd = -1;
+    uint64_t size;
+    SEFL_PASS(audit_older_path(older, a->path, a->n));
+    SEFL_PASS(file_path(next, "%s.next", a->path));
+    SEFL_TRY(next_open(a, next, &fd, &size));
+    SEFL_CHECK(link(a->path, older) == 0, SEFL_EIO, "cannot name %s: %s", older, strerror(errno));
+    if (rename(next, a->path) != 0) {
+        st = sefl_fail(SEFL_EIO, "cannot rename %s: %s", next, strerror(errno));
+        (void)unlink(older);
+        goto done;
+    }
+    close(a->fd);
+    a->fd = fd, fd = -1;
+    a->synced = size;
+    log_info(a->c.log, "audit log: a new file begins", lf_str("older", older));
+    SEFL_TRY(file_sync_parent(a->path));
+done:
+    if (fd >= 0) {
+        (void)unlink(next);
+        close(fd);
+    }
+    return st;
+}
+
+/* With the lock. */
+static void rotate_if_large(audit_log *a)
+{
+    const uint64_t max = a->c.file_max > 0 ? a->c.file_max : AUDIT_FILE_MAX;
+    if (a->failed == SEFL_OK && a->is_signed && a->lines.n == 0 && a->synced >= max &&
+        rotate(a) != SEFL_OK) /* at the next checkpoint */
+        log_warn(a->c.log, "audit log: no new file", lf_str("why", sefl_last_error()));
 }
 
 /* With the lock: the checkpoint is the only line in memory. point: what the journal keeps of it. */
@@ -357,6 +425,11 @@ sefl_status audit_log_sign(audit_log *a)
     pthread_mutex_unlock(&a->lock);
     if (st == SEFL_OK && made && a->c.journal)
         st = journal_lasting_put(a->c.journal, a->point, span_of(point, sizeof point));
+    if (st == SEFL_OK && made) { /* the journal knows the new file's first line */
+        pthread_mutex_lock(&a->lock);
+        rotate_if_large(a);
+        pthread_mutex_unlock(&a->lock);
+    }
     return st;
 }
 
@@ -402,9 +475,9 @@ done:
     return st;
 }
 
-#define NEW_LOG                                                                                \
-    "put the newest log and its audit.head in place; if they are lost, move both files away: " \
-    "the server begins a new log, which says so"
+#define NEW_LOG                                                                                  \
+    "put the newest log and its audit.head in place; if they are lost, move audit.head and all " \
+    "audit*.jsonl away: the server begins a new log, which says so"
 
 /* The log must reach the last checkpoint. */
 static sefl_status check_head(const audit_log *a)
@@ -425,32 +498,82 @@ done:
     return st;
 }
 
-/* The line that the journal names must be in the log, at its place and with its hash. */
-static sefl_status find_point(const audit_log *a, const uint8_t *point)
+/* Sets *found to whether a line with this number and hash ends at `end`. */
+static sefl_status find_line(const audit_log *a, uint64_t end, uint64_t n, const uint8_t *hash,
+                             bool *found)
 {
     sefl_status st = SEFL_OK;
     audit_entry e = { 0 };
     uint8_t *tail = NULL;
     size_t got = 0, from;
-    const uint64_t n = load_u64(point), end = load_u64(point + AUDIT_SIGNED_BYTES);
     const uint64_t at = end > AUDIT_LINE_MAX ? end - AUDIT_LINE_MAX : 0;
-    bool found = false;
+    *found = false;
     SEFL_TRY(sefl_new(&tail, AUDIT_LINE_MAX, 1));
     if (end > 0 && end <= a->synced)
         SEFL_TRY(file_read_at(a->fd, a->path, at, tail, (size_t)(end - at), &got));
     if (got > 0 && got == end - at && tail[got - 1] == '\n') {
         for (from = got - 1; from > 0 && tail[from - 1] != '\n';)
             from--;
-        found = audit_entry_read(&e, span_of(tail + from, got - 1 - from)) == SEFL_OK && e.n == n &&
-                memcmp(e.hash, point + 8, SHA256_BYTES) == 0;
+        *found = audit_entry_read(&e, span_of(tail + from, got - 1 - from)) == SEFL_OK &&
+                 e.n == n && memcmp(e.hash, hash, SHA256_BYTES) == 0;
     }
-    SEFL_CHECK(found, SEFL_ESTATE,
-               "%s is not the log that this server signed: it lacks the checkpoint %" PRIu64
-               " that the journal names: " NEW_LOG,
-               a->path, n);
 done:
     audit_entry_clear(&e);
     sefl_free(tail);
+    return st;
+}
+
+static sefl_status first_end(const audit_log *a, uint64_t *end)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t *head = NULL;
+    size_t got;
+    SEFL_TRY(sefl_new(&head, AUDIT_LINE_MAX, 1));
+    SEFL_TRY(file_read_at(a->fd, a->path, 0, head, AUDIT_LINE_MAX, &got));
+    const uint8_t *feed = got > 0 ? memchr(head, '\n', got) : NULL;
+    *end = feed ? (uint64_t)(feed - head) + 1 : 0;
+done:
+    sefl_free(head);
+    return st;
+}
+
+/* The line that the journal names must be in the log, at its place and with its hash; or it is the
+ * first line, if the file began after the journal was written. */
+static sefl_status find_point(const audit_log *a, const uint8_t *point)
+{
+    const uint64_t n = load_u64(point);
+    uint64_t end = load_u64(point + AUDIT_SIGNED_BYTES);
+    bool found;
+    SEFL_PASS(find_line(a, end, n, point + 8, &found));
+    if (!found) {
+        SEFL_PASS(first_end(a, &end));
+        SEFL_PASS(find_line(a, end, n, point + 8, &found));
+    }
+    SEFL_NEED(found, SEFL_ESTATE,
+              "%s is not the log that this server signed: it lacks the checkpoint %" PRIu64
+              " that the journal names: " NEW_LOG,
+              a->path, n);
+    return SEFL_OK;
+}
+
+/* After a crash in rotate the file may have an older file's name as well. A new log does not begin
+ * beside older files. */
+static sefl_status drop_name(const audit_log *a)
+{
+    sefl_status st = SEFL_OK;
+    struct stat sb, other;
+    char older[PATH_MAX];
+    sefl_buf names = { 0 };
+    size_t n = 0;
+    SEFL_CHECK(fstat(a->fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", a->path, strerror(errno));
+    SEFL_TRY(audit_older_path(older, a->path, a->n));
+    if (sb.st_nlink > 1 && stat(older, &other) == 0 && other.st_ino == sb.st_ino)
+        (void)unlink(older);
+    SEFL_TRY(audit_older(&names, &n, a->path, &sb));
+    SEFL_CHECK(n == 0 || a->n > 0, SEFL_ESTATE, "%s is empty and older files of it exist: " NEW_LOG,
+               a->path);
+done:
+    buf_clear(&names);
     return st;
 }
 
@@ -510,6 +633,13 @@ done:
     return st;
 }
 
+/* False if another process has begun a new file since we opened this one. */
+static bool is_named(const audit_log *a)
+{
+    struct stat sb, named;
+    return fstat(a->fd, &sb) == 0 && stat(a->path, &named) == 0 && sb.st_ino == named.st_ino;
+}
+
 sefl_status audit_log_open(audit_log **out, const audit_log_config *c)
 {
     SEFL_MAKE(audit_log, a, out);
@@ -521,12 +651,13 @@ sefl_status audit_log_open(audit_log **out, const audit_log_config *c)
     SEFL_TRY(file_path(a->head, "%s/" AUDIT_HEAD_NAME, c->folder));
     a->fd = open(a->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     SEFL_CHECK(a->fd >= 0, SEFL_EIO, "cannot open %s: %s", a->path, strerror(errno));
-    SEFL_CHECK(flock(a->fd, LOCK_EX | LOCK_NB) == 0, SEFL_ESTATE, "another process uses %s",
-               a->path);
+    SEFL_CHECK(flock(a->fd, LOCK_EX | LOCK_NB) == 0 && is_named(a), SEFL_ESTATE,
+               "another process uses %s", a->path);
     SEFL_TRY(file_sync_parent(a->path));
     SEFL_TRY(read_tail(a));
     SEFL_TRY(settle(a));
     SEFL_TRY(check_head(a));
+    SEFL_TRY(drop_name(a));
     SEFL_TRY(check_journal(a));
     SEFL_HAND_OVER(out, a, audit_log_close);
 }

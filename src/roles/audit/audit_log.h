@@ -16,6 +16,10 @@
  * wrote anew does not contain that line, so the server does not continue it. There is a checkpoint
  * after each start and after each round.
  *
+ * Files. A checkpoint ends a file that has AUDIT_FILE_MAX bytes: the file gets the name
+ * audit-N.jsonl, N being the number of that entry, and the new audit.jsonl begins with the same
+ * line. The entries and the chain go on, and audit_read.h reads all files as one log.
+ *
  * An entry contains numbers, names and public hashes, never a secret and nothing about the content
  * of an update. docs/PROTOCOL.md, "The audit log", lists the kinds. Refusals are limited, so that
  * nobody can fill the disk or crowd out others: between two checkpoints equal refusals (the same
@@ -49,7 +53,8 @@ enum {
     AUDIT_REFUSED_PER_S = 20,
     AUDIT_REFUSED_STRANGE = 16,
     AUDIT_REFUSED_CERTS = 4,
-    AUDIT_SIGNED_BYTES = 40
+    AUDIT_SIGNED_BYTES = 40,
+    AUDIT_FILE_MAX = 64 << 20
 };
 
 typedef struct audit_log audit_log;
@@ -59,7 +64,8 @@ typedef struct audit_log_config {
     const sign_key *key;     /* signs checkpoints */
     const sefl_clock *clock; /* wall clock */
     sefl_log *log;
-    journal *journal; /* NULL: none keeps the last checkpoint */
+    journal *journal;  /* NULL: none keeps the last checkpoint */
+    uint64_t file_max; /* bytes from which a checkpoint ends a file; 0: AUDIT_FILE_MAX */
 } audit_log_config;
 
 /* Continues the log in this folder, or begins one. What the config borrows must outlive it. */

@@ -5,7 +5,10 @@
 #include "base/hex.h"
 #include "base/json_read.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -157,24 +160,111 @@ sefl_status audit_bytes(const audit_entry *e, const char *key, sefl_buf *out)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
+enum { DIGITS = 20, BEFORE = 6 }; /* audit- 20 digits .jsonl */
+
+sefl_status audit_older_path(char out[PATH_MAX], const char *path, uint64_t last)
+{
+    const char *slash = strrchr(path, '/');
+    const int n = slash ? (int)(slash - path) : 1;
+    return file_path(out, "%.*s/audit-%0*" PRIu64 ".jsonl", n, slash ? path : ".", DIGITS, last);
+}
+
+static bool is_older(const char *name)
+{
+    return strlen(name) == BEFORE + DIGITS + 6 && strncmp(name, "audit-", BEFORE) == 0 &&
+           strspn(name + BEFORE, "0123456789") == DIGITS &&
+           strcmp(name + BEFORE + DIGITS, ".jsonl") == 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+sefl_status audit_older(sefl_buf *out, size_t *n, const char *path, const struct stat *latest)
+{
+    sefl_status st = SEFL_OK;
+    const char *slash = strrchr(path, '/');
+    char folder[PATH_MAX], one[PATH_MAX], **names = NULL;
+    size_t found = 0, room = 0;
+    struct stat sb;
+    *n = 0;
+    SEFL_PASS(file_path(folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : "."));
+    DIR *d = opendir(folder);
+    SEFL_CHECK(d, SEFL_EIO, "cannot read %s: %s", folder, strerror(errno));
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        if (!is_older(e->d_name))
+            continue;
+        SEFL_TRY(file_path(one, "%s/%s", folder, e->d_name));
+        if (stat(one, &sb) == 0 && sb.st_ino == latest->st_ino && sb.st_dev == latest->st_dev)
+            continue;
+        SEFL_TRY(sefl_room(&names, &room, found + 1, sizeof *names));
+        SEFL_TRY(sefl_strdup(&names[found], one));
+        found++;
+    }
+    if (found > 1)
+        qsort(names, found, sizeof *names, by_name);
+    for (size_t i = 0; i < found; i++)
+        SEFL_TRY(wr_raw(out, names[i], strlen(names[i]) + 1));
+    *n = found;
+done:
+    for (size_t i = 0; i < found; i++)
+        sefl_free(names[i]);
+    sefl_free(names);
+    if (d)
+        closedir(d);
+    return st;
+}
+
 struct audit_reader {
-    char *path;
+    char *latest; /* the log's path */
+    int latest_fd;
+    sefl_buf older;   /* paths of the older files */
+    size_t left;      /* of them, not read yet */
+    const char *path; /* of the present file */
     int fd;
-    uint64_t size, offset; /* of the file; of the next read */
+    uint64_t size, offset; /* of the latest file; of the next read in the present one */
     sefl_buf window;
     size_t at;      /* in the window: the next line */
     sefl_span line; /* the last line, in the window */
-    uint64_t lines;
+    uint64_t lines, in_file;
+    bool joins; /* the next line must be the last one again */
     bool ended;
     uint8_t hash[SHA256_BYTES]; /* of the last line */
 };
 
+static sefl_status next_file(audit_reader *r)
+{
+    uint64_t size;
+    if (r->fd >= 0 && r->fd != r->latest_fd)
+        close(r->fd);
+    r->fd = -1;
+    r->path = r->left == 0 ? r->latest
+              : r->path    ? r->path + strlen(r->path) + 1
+                           : (const char *)r->older.p;
+    buf_reset(&r->window);
+    r->at = 0, r->offset = 0, r->in_file = 0;
+    r->joins = r->lines > 0;
+    if (r->left == 0) {
+        r->fd = r->latest_fd;
+        return SEFL_OK;
+    }
+    r->left--;
+    return file_open(&r->fd, &size, r->path, false);
+}
+
 sefl_status audit_reader_open(audit_reader **out, const char *path)
 {
+    struct stat sb;
     SEFL_MAKE(audit_reader, r, out);
-    r->fd = -1;
-    SEFL_TRY(sefl_strdup(&r->path, path));
-    SEFL_TRY(file_open(&r->fd, &r->size, path, false));
+    r->fd = r->latest_fd = -1;
+    SEFL_TRY(sefl_strdup(&r->latest, path));
+    SEFL_TRY(
+        file_open(&r->latest_fd, &r->size, path, false)); /* first: it may become an older one */
+    SEFL_CHECK(fstat(r->latest_fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", path,
+               strerror(errno));
+    SEFL_TRY(audit_older(&r->older, &r->left, path, &sb));
+    SEFL_TRY(next_file(r));
     SEFL_HAND_OVER(out, r, audit_reader_close);
 }
 
@@ -182,10 +272,13 @@ void audit_reader_close(audit_reader *r)
 {
     if (!r)
         return;
-    if (r->fd >= 0)
+    if (r->fd >= 0 && r->fd != r->latest_fd)
         close(r->fd);
+    if (r->latest_fd >= 0)
+        close(r->latest_fd);
     buf_clear(&r->window);
-    sefl_free(r->path);
+    buf_clear(&r->older);
+    sefl_free(r->latest);
     sefl_free(r);
 }
 
@@ -220,38 +313,72 @@ static sefl_status next_end(audit_reader *r, const uint8_t **end)
 /* The line's own hash is right; does it continue the line before? */
 static sefl_status check_place(const audit_reader *r, const audit_entry *e)
 {
+    if (r->joins) {
+        SEFL_NEED(e->n == r->lines && memcmp(e->hash, r->hash, sizeof r->hash) == 0 &&
+                      strcmp(e->kind, "checkpoint") == 0,
+                  SEFL_EPROTO,
+                  "it is not the checkpoint that ends the file before: one of the "
+                  "two files was replaced, or one between them is missing");
+        return SEFL_OK;
+    }
     SEFL_NEED(e->n <= r->lines + 1, SEFL_EPROTO,
               "it is entry %" PRIu64 ": entry %" PRIu64 " is missing or was moved", e->n,
               r->lines + 1);
     SEFL_NEED(e->n == r->lines + 1, SEFL_EPROTO,
               "it is entry %" PRIu64 ": it was moved or occurs a second time", e->n);
     SEFL_NEED(memcmp(e->prev, r->hash, sizeof r->hash) == 0, SEFL_EPROTO,
-              "it does not continue line %" PRIu64 ": one of the two was replaced", r->lines);
+              "it does not continue line %" PRIu64 ": one of the two was replaced", r->in_file);
+    return SEFL_OK;
+}
+
+/* Reads one line; *more is false at the end of the present file. */
+static sefl_status next_line(audit_reader *r, audit_entry *e, bool *more)
+{
+    const uint8_t *end = NULL;
+    SEFL_PASS(next_end(r, &end));
+    *more = end != NULL;
+    if (!end)
+        return SEFL_OK;
+    r->line = span_of(r->window.p + r->at, (size_t)(end - (r->window.p + r->at)));
+    SEFL_PASS(audit_entry_read(e, r->line));
+    SEFL_PASS(check_place(r, e));
+    r->at += r->line.n + 1;
+    r->in_file++;
     return SEFL_OK;
 }
 
 sefl_status audit_reader_next(audit_reader *r, audit_entry *e, bool *more)
 {
     sefl_status st = SEFL_OK;
-    const uint8_t *end = NULL;
     *more = false;
-    if (r->ended)
-        return SEFL_OK;
-    SEFL_TRY(next_end(r, &end));
-    r->ended = end == NULL;
-    if (r->ended)
-        return SEFL_OK;
-    r->line = span_of(r->window.p + r->at, (size_t)(end - (r->window.p + r->at)));
-    SEFL_TRY(audit_entry_read(e, r->line));
-    SEFL_TRY(check_place(r, e));
-    r->at += r->line.n + 1;
-    r->lines++;
-    memcpy(r->hash, e->hash, sizeof r->hash);
-    *more = true;
+    while (!r->ended && !*more) {
+        SEFL_TRY(next_line(r, e, more));
+        if (*more && r->joins) { /* it was returned as the last one of the file before */
+            r->joins = *more = false;
+        } else if (*more) {
+            r->lines++;
+            memcpy(r->hash, e->hash, sizeof r->hash);
+        } else if (r->fd == r->latest_fd) {
+            r->ended = true;
+        } else {
+            SEFL_CHECK(audit_reader_rest(r) == 0, SEFL_EPROTO, "it is incomplete");
+            SEFL_TRY(next_file(r));
+        }
+    }
 done:
     if (st != SEFL_OK)
-        r->ended = true;
-    return sefl_at(st, "%s line %" PRIu64, r->path, r->lines + 1);
+        r->ended = true, *more = false;
+    return sefl_at(st, "%s line %" PRIu64, r->path, r->in_file + 1);
+}
+
+const char *audit_reader_path(const audit_reader *r)
+{
+    return r->path;
+}
+
+uint64_t audit_reader_line_number(const audit_reader *r)
+{
+    return r->in_file;
 }
 
 uint64_t audit_reader_lines(const audit_reader *r)
@@ -271,7 +398,7 @@ uint64_t audit_reader_size(const audit_reader *r)
 
 uint64_t audit_reader_at(const audit_reader *r)
 {
-    return r->offset - (r->window.n - r->at);
+    return r->fd == r->latest_fd ? r->offset - (r->window.n - r->at) : 0;
 }
 
 sefl_span audit_reader_line(const audit_reader *r)

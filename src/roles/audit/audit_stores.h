@@ -4,9 +4,9 @@
  *     as_store s = audit_as_store(&d);          // d must outlive s
  *
  * Each store passes every call on to `inner` and writes the entries of a round: round_opened,
- * round_closed, verdict, charged, replied, revealed, counted, blocked, skipped, task_ended. An entry
- * is durable before its fact is, and the log is signed when a round ends. If the log cannot be
- * written, the call fails, as if the journal could not be written: a server does nothing that its
+ * round_closed, verdict, charged, replied, revealed, counted, blocked, skipped, task_ended. An
+ * entry is durable before its fact is, and the log is signed when a round ends. If the log cannot
+ * be written, the call fails, as if the journal could not be written: a server does nothing that its
  * log does not show. Two entries follow their fact: that of a charge, because a charge may be
  * refused, and CSP's of a reveal, because a reveal that fails before its mark is tried again with
  * another output. Both are durable before the server's next step, and before the output leaves;
@@ -37,8 +37,8 @@ typedef struct audit_csp {
 } audit_csp;
 
 csp_store audit_csp_store(audit_csp *d);
-/* Writes the entry of a reveal whose mark is durable, unless this process has; then syncs. At start,
- * for the last round. SEFL_ENOTFOUND: the store has no record of it. */
+/* Writes the entry of a reveal whose mark is durable, unless this process has; then syncs. At
+ * start, for the last round. SEFL_ENOTFOUND: the store has no record of it. */
 sefl_status audit_csp_revealed(audit_csp *d, uint64_t round) SEFL_MUST_CHECK;
 
 #endif

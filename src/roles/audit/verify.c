@@ -38,8 +38,11 @@ void verify_free(verify *v)
         sefl_free(v->logs[i].rounds);
         sefl_free(v->logs[i].served);
         sefl_free(v->logs[i].audits);
-        for (size_t k = 0; k < VERIFY_PROCESSES; k++) {
+        for (size_t k = 0; k < v->logs[i].n_files; k++)
             sefl_free(v->logs[i].files[k]);
+        sefl_free(v->logs[i].files);
+        for (size_t k = 0; k < VERIFY_PROCESSES; k++) {
+            sefl_free(v->logs[i].current[k]);
             sefl_free(v->logs[i].ledgers[k]);
         }
     }
@@ -424,9 +427,10 @@ sefl_status verify_server(verify *v, const verify_files *f)
     char audits[PATH_MAX];
     const size_t first = v->n_tasks;
     v->told = 0;
-    SEFL_NEED(l->n_files == 0 || f->role == VERIFY_CSP, SEFL_EINVAL,
+    SEFL_NEED(l->n_processes == 0 || f->role == VERIFY_CSP, SEFL_EINVAL,
               "two folders of aggregators: pass one (the logs of several are not joined)");
-    SEFL_NEED(l->n_files < VERIFY_PROCESSES, SEFL_EINVAL, "too many folders of CSP's processes");
+    SEFL_NEED(l->n_processes < VERIFY_PROCESSES, SEFL_EINVAL,
+              "too many folders of CSP's processes");
     SEFL_PASS(add_task_of(v, f));
     SEFL_PASS(file_path(l->path, "%s/" AUDIT_LOG_NAME, f->state));
     SEFL_PASS(file_path(l->head, "%s/" AUDIT_HEAD_NAME, f->state));
@@ -434,7 +438,7 @@ sefl_status verify_server(verify *v, const verify_files *f)
         no_log(v, l, f->ledger);
         return SEFL_OK;
     }
-    SEFL_PASS(sefl_strdup(&l->files[l->n_files++], l->path));
+    SEFL_PASS(sefl_strdup(&l->current[l->n_processes++], l->path));
     SEFL_PASS(verify_read_log(v, l));
     if (f->ledger)
         SEFL_PASS(sefl_strdup(&l->ledgers[l->n_ledgers++], f->ledger));

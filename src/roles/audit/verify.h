@@ -66,8 +66,8 @@ void verify_free(verify *v);
 
 /* The servers' keys must be those of this task. Call it first. */
 sefl_status verify_trust(verify *v, const char *task) SEFL_MUST_CHECK;
-/* Checks a client's receipts, and its ledger (NULL: not there); pub is the file of AS's key. Call it
- * before verify_server. */
+/* Checks a client's receipts, and its ledger (NULL: not there); pub is the file of AS's key. Call
+ * it before verify_server. */
 typedef struct verify_client_files {
     const char *state, *pub, *ledger;
 } verify_client_files;

@@ -42,7 +42,7 @@ static bool is_listed(replay *p, const char *name, sefl_span bytes, const audit_
         e->found = true;
         verify_say(p->v, VERIFY_WRONG, p->path,
                    "it was changed: it is not the record that %s names in line %" PRIu64,
-                   p->l->path, e->line);
+                   verify_file_of(p->l, e->line), verify_line_of(e->line));
         return false;
     }
     if (memcmp(named, id, sizeof named) != 0) {
@@ -99,17 +99,17 @@ static void entries(replay *p)
         char hex[17];
         hex_write(hex, e->session, 8);
         if (e->is_unanswered)
-            verify_say(p->v, VERIFY_NOTE, p->l->path,
-                       "line %" PRIu64 ": CSP did not answer the audit of session %s", e->line,
-                       hex);
+            verify_say(p->v, VERIFY_NOTE, verify_file_of(p->l, e->line),
+                       "line %" PRIu64 ": CSP did not answer the audit of session %s",
+                       verify_line_of(e->line), hex);
         else if (!e->found)
             verify_say(p->v, VERIFY_WRONG, p->path,
-                       "audit-%s.bin is missing: %s names it in line %" PRIu64, hex, p->l->path,
-                       e->line);
+                       "audit-%s.bin is missing: %s names it in line %" PRIu64, hex,
+                       verify_file_of(p->l, e->line), verify_line_of(e->line));
         if (!e->is_unanswered && !e->is_honest)
-            verify_say(p->v, VERIFY_WRONG, p->l->path,
-                       "line %" PRIu64 ": AS says that CSP failed the audit of session %s", e->line,
-                       hex);
+            verify_say(p->v, VERIFY_WRONG, verify_file_of(p->l, e->line),
+                       "line %" PRIu64 ": AS says that CSP failed the audit of session %s",
+                       verify_line_of(e->line), hex);
     }
 }
 

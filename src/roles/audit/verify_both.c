@@ -35,8 +35,8 @@ bool verify_serves(const verify *v, const verify_log *l, const uint8_t id[TASK_I
 bool verify_grew(const verify_log *l)
 {
     struct stat sb;
-    for (size_t i = 0; i < l->n_files; i++)
-        if (stat(l->files[i], &sb) == 0 && (uint64_t)sb.st_size > l->sizes[i])
+    for (size_t i = 0; i < l->n_processes; i++) /* smaller: a new file has begun */
+        if (stat(l->current[i], &sb) == 0 && (uint64_t)sb.st_size != l->sizes[i])
             return true;
     return false;
 }
@@ -180,6 +180,8 @@ static void compare_round(verify *v, const verify_log *as, const verify_round *a
     if (c->revealed && memcmp(a->id, none, sizeof none) != 0 &&
         memcmp(a->id, c->id, sizeof a->id) != 0)
         contradict(v, as, a->revealed, csp, c->revealed, "the reveal", a->round);
+    if (a->replied && !c->revealed && c->ended && c->skipped)
+        contradict(v, as, a->replied, csp, c->ended, "the output, which CSP skipped,", a->round);
     if (c->revealed && a->replied &&
         (a->attempt != c->attempt || memcmp(a->digest, c->digest, sizeof a->digest) != 0))
         contradict(v, as, a->replied, csp, c->revealed, "the output of the reveal", a->round);

@@ -22,7 +22,7 @@ typedef struct verify_task {
 typedef struct verify_round {
     uint8_t task[TASK_ID];
     uint64_t round;
-    size_t file; /* number of the latest file with an entry about it, from 1 */
+    size_t process; /* number of the latest process with an entry about it, from 1 */
     uint64_t opened, closed, charged, replied, revealed, released, ended; /* line numbers */
     bool skipped;
     bool has_root;
@@ -57,10 +57,12 @@ typedef struct verify_audit {
 typedef struct verify_log {
     verify_role role;
     char path[PATH_MAX], head[PATH_MAX]; /* the present file */
-    char *files[VERIFY_PROCESSES], *ledgers[VERIFY_PROCESSES];
-    uint64_t sizes[VERIFY_PROCESSES]; /* of the files, as far as they were read */
-    size_t n_files, n_ledgers;
-    bool there, broken; /* the log was read; its chain is wrong */
+    char **files;                        /* all that were read, older ones included */
+    size_t n_files, room_files;
+    char *current[VERIFY_PROCESSES], *ledgers[VERIFY_PROCESSES];
+    uint64_t sizes[VERIFY_PROCESSES];          /* of the current files when they were read */
+    size_t n_processes, n_ledgers, first_file; /* of the present process */
+    bool there, broken;                        /* the log was read; its chain is wrong */
     verify_round *rounds;
     size_t n, room;
     verify_served *served; /* the tasks of the entries "started" */
@@ -80,7 +82,7 @@ typedef struct verify_log {
     uint8_t latest[SHA256_BYTES]; /* the last released model of the task */
     uint64_t latest_round;
     bool has_latest;
-    uint64_t line; /* the present one */
+    uint64_t line; /* the present one, in its file */
     bool acted;    /* there was an entry other than those of a start */
     /* the line after which a checkpoint must follow (0: none), and its round (0: a start) */
     uint64_t owed, owed_round;

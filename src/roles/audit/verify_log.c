@@ -42,9 +42,10 @@ static uint64_t here(const reading *x)
     return x->l->line | (uint64_t)(x->l->n_files - 1) << VERIFY_FILE_SHIFT;
 }
 
-static bool same_file(const reading *x, uint64_t before)
+/* The entry is of the present process. */
+static bool same_process(const reading *x, uint64_t before)
 {
-    return before == 0 || before >> VERIFY_FILE_SHIFT == here(x) >> VERIFY_FILE_SHIFT;
+    return before == 0 || before >> VERIFY_FILE_SHIFT >= x->l->first_file;
 }
 
 static void contradicts(const reading *x, uint64_t before)
@@ -175,7 +176,8 @@ static void need_checkpoint(const reading *x)
 
 static void end_round(const reading *x)
 {
-    x->r->ended = x->l->owed = x->l->line;
+    x->r->ended = here(x);
+    x->l->owed = x->l->line;
     x->l->owed_round = x->r->round;
 }
 
@@ -200,7 +202,7 @@ static void on_opened(const reading *x)
               x->l->latest_round);
     sha256_of(hash, content);
     /* a header that CSP did not sign before it stopped may be replaced */
-    if (as || (!x->l->restarted && same_file(x, x->r->opened)))
+    if (as || (!x->l->restarted && same_process(x, x->r->opened)))
         (void)must_repeat(x, x->r->opened, same_hash(hash, x->r->header));
     memcpy(x->r->header, hash, sizeof hash);
     memcpy(x->r->model, h.model, sizeof h.model);
@@ -270,7 +272,7 @@ static void on_closed(const reading *x)
     if (x->r->closed == 0)
         l->uploads += l->set_n;
     if (must_repeat(x, x->r->closed, same_hash(set, x->r->set)))
-        x->r->closed = l->line;
+        x->r->closed = here(x);
     memcpy(x->r->set, set, sizeof set);
 }
 
@@ -357,7 +359,7 @@ static void on_revealed(const reading *x)
             wrong(x, "round %" PRIu64 " was revealed and not charged", x->r->round);
         if (x->r->replied == 0)
             wrong(x, "no entry says which reply of CSP to round %" PRIu64 " was used", x->r->round);
-        x->r->revealed = x->l->line;
+        x->r->revealed = here(x);
         return;
     }
     if (!get_envelope(x, "statement", &b, &env))
@@ -396,7 +398,7 @@ static void on_released(const reading *x)
     if (!same_hash(from, r->model))
         wrong(x, "it continues another model than the one that the round began with");
     if (must_repeat(x, r->released, same_hash(made, r->made)))
-        r->released = l->line;
+        r->released = here(x);
     end_round(x);
     memcpy(r->made, made, sizeof made);
     r->from = from_round;
@@ -425,7 +427,7 @@ static void on_resumed(const reading *x)
 {
     sefl_span state = { 0 };
     (void)audit_text(x->e, "state", &state);
-    x->r->ended = x->l->line;
+    x->r->ended = here(x);
     x->r->skipped = is_word(state, "skipped");
 }
 
@@ -464,7 +466,7 @@ static void on_refused(const reading *x)
 static void on_audited(const reading *x)
 {
     verify_log *l = x->l;
-    verify_audit a = { .line = l->line };
+    verify_audit a = { .line = here(x) };
     sefl_span outcome = { 0 };
     (void)audit_text(x->e, "outcome", &outcome);
     a.is_unanswered = is_word(outcome, "unanswered");
@@ -512,7 +514,7 @@ static sefl_status round_of(const reading *x, verify_round **out)
     }
     *out = verify_find_round(l, l->id, round, NULL);
     if (*out) {
-        (*out)->file = l->n_files;
+        (*out)->process = l->n_processes;
         return SEFL_OK;
     }
     SEFL_PASS(sefl_room(&l->rounds, &l->room, l->n + 1, sizeof *l->rounds));
@@ -522,7 +524,7 @@ static sefl_status round_of(const reading *x, verify_round **out)
     memmove(&l->rounds[at + 1], &l->rounds[at], (l->n - at) * sizeof *l->rounds);
     l->n++;
     *out = &l->rounds[at];
-    **out = (verify_round){ .round = round, .file = l->n_files };
+    **out = (verify_round){ .round = round, .process = l->n_processes };
     memcpy((*out)->task, l->id, sizeof l->id);
     l->restarted = false;
     return SEFL_OK;
@@ -531,7 +533,6 @@ static sefl_status round_of(const reading *x, verify_round **out)
 static sefl_status on_entry(verify *v, verify_log *l, const audit_entry *e)
 {
     reading x = { .v = v, .l = l, .e = e };
-    l->line++;
     l->after++;
     if (strcmp(e->kind, "started") != 0 && strcmp(e->kind, "resumed") != 0 &&
         strcmp(e->kind, "checkpoint") != 0)
@@ -588,15 +589,17 @@ static void compare_head(verify *v, const verify_log *l, sefl_span line, const s
 /* The server writes audit.head when it has started, before the entries of the first round. */
 static void sum_up(verify *v, const verify_log *l, uint64_t head_n, size_t rest)
 {
+    const uint64_t before = l->lines > l->line ? l->lines - l->line : 0; /* in older files */
+
     if (!file_exists(l->head))
         verify_say(v, l->acted ? VERIFY_WRONG : VERIFY_NOTE, l->head,
                    l->acted ? "it is missing: the log may lack its end"
                             : "not there: the server has not served a round yet");
-    if (head_n > l->line)
+    if (head_n > l->lines)
         verify_say(v, VERIFY_WRONG, l->path,
                    "line %" PRIu64 " is missing: the log ends with line %" PRIu64
                    ", but %s is line %" PRIu64 " of it",
-                   l->line + 1, l->line, l->head, head_n);
+                   l->line + 1, l->line, l->head, head_n - before);
     if (rest > 0)
         verify_say(v, VERIFY_NOTE, l->path,
                    "line %" PRIu64 " is incomplete (%zu bytes): the server is writing it, or died",
@@ -613,17 +616,29 @@ static size_t rounds_in_file(const verify_log *l)
 {
     size_t n = 0;
     for (size_t i = 0; i < l->n; i++)
-        n += l->rounds[i].file == l->n_files;
+        n += l->rounds[i].process == l->n_processes;
     return n;
 }
 
 /* Forgets what is about another file. */
 static void begin_file(verify_log *l)
 {
+    l->first_file = l->n_files;
     l->task = NULL;
     l->has_id = l->restarted = l->acted = l->has_latest = false;
     l->line = l->owed = l->owed_round = l->latest_round = l->set_round = 0;
     l->lines = l->checkpoints = l->uploads = l->refusals = l->after = 0;
+}
+
+/* Lines are now of this file, which findings name. */
+static sefl_status enter_file(verify_log *l, const char *path)
+{
+    if (l->n_files > l->first_file && strcmp(l->files[l->n_files - 1], path) == 0)
+        return SEFL_OK;
+    SEFL_PASS(sefl_room(&l->files, &l->room_files, l->n_files + 1, sizeof *l->files));
+    SEFL_PASS(sefl_strdup(&l->files[l->n_files], path));
+    l->n_files++;
+    return file_path(l->path, "%s", path);
 }
 
 sefl_status verify_read_log(verify *v, verify_log *l)
@@ -641,21 +656,25 @@ sefl_status verify_read_log(verify *v, verify_log *l)
     l->there = true;
     while (more) {
         if (audit_reader_next(r, &e, &more) != SEFL_OK) {
-            verify_failed(v, l->path);
+            verify_failed(v, audit_reader_path(r));
             l->broken = true;
             break;
         }
         if (!more)
             break;
+        l->line = audit_reader_line_number(r);
+        SEFL_TRY(enter_file(l, audit_reader_path(r)));
         SEFL_TRY(on_entry(v, l, &e));
-        if (l->line == head_n)
+        if (e.n == head_n)
             compare_head(v, l, audit_reader_line(r), &head);
-        if (l->line % 4096 == 0)
+        if (e.n % 4096 == 0)
             SEFL_CHECK(progress_report(v->c.progress, audit_reader_at(r), audit_reader_size(r)),
                        SEFL_ECANCELLED, "stopped");
     }
-    l->lines = l->line;
-    l->sizes[l->n_files - 1] = audit_reader_size(r);
+    l->lines = audit_reader_lines(r);
+    SEFL_TRY(file_path(l->path, "%s", audit_reader_path(r)));
+    l->line = audit_reader_line_number(r);
+    l->sizes[l->n_processes - 1] = audit_reader_size(r);
     if (!l->broken)
         sum_up(v, l, head_n, audit_reader_rest(r));
     if (v->wrong == before)

@@ -42,8 +42,8 @@ static sefl_status check_file(replay *p, const verify_round *r, release_file wha
     if (memcmp(hash, want, sizeof hash) == 0)
         return SEFL_OK;
     verify_say(p->v, VERIFY_WRONG, path,
-               "it is not the file of round %" PRIu64 " in %s line %" PRIu64, r->round, p->l->path,
-               r->released);
+               "it is not the file of round %" PRIu64 " in %s line %" PRIu64, r->round,
+               verify_file_of(p->l, r->released), verify_line_of(r->released));
     return SEFL_EPROTO;
 }
 
@@ -107,7 +107,8 @@ static sefl_status make_step(replay *p, const verify_round *r, const char *integ
     verify_say(p->v, VERIFY_WRONG, model,
                "the model of round %" PRIu64 " in %s line %" PRIu64
                " does not follow from that of round %" PRIu64 " and %s",
-               r->round, p->l->path, r->released, r->from, integers);
+               r->round, verify_file_of(p->l, r->released), verify_line_of(r->released), r->from,
+               integers);
     p->ready = false;
     return SEFL_OK;
 }
@@ -296,7 +297,7 @@ static void check_kept(verify *v, const char *path, const uint8_t id[8], uint64_
     else if (memcmp(hash, r->made, sizeof hash) != 0)
         verify_say(v, VERIFY_WRONG, path,
                    "it is not the model of round %" PRIu64 " in %s line %" PRIu64, r->round,
-                   l->path, r->released);
+                   verify_file_of(l, r->released), verify_line_of(r->released));
     else
         ++*n;
 }

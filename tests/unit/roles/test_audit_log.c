@@ -460,6 +460,105 @@ static void known_checkpoint(void **unused)
     journal_close(j);
 }
 
+static sefl_status open_small(audit_log **a, journal *j)
+{
+    return audit_log_open(
+        a, &(audit_log_config){
+               .folder = state, .key = key, .clock = &clock_here, .journal = j, .file_max = 600 });
+}
+
+/* A long log has several files, which read as one; each crash in between leaves one that goes on. */
+static void rotated(void **unused)
+{
+    static const uint8_t task[32] = { 9 };
+    audit_log *a = NULL;
+    journal *j = NULL;
+    sefl_status st;
+    size_t rest, files;
+    struct stat none = { 0 };
+    sefl_buf names = { 0 }, b = { 0 };
+    char older[PATH_MAX];
+    uint64_t total = 0;
+    (void)unused;
+    fresh("rotated");
+    CHECK_OK(journal_open(&j, state, "aggregator", task));
+    for (unsigned i = 1; i <= 20; i++) {
+        CHECK_OK(open_small(&a, j));
+        audit_add(a, "upload", lf_u64("round", i), lf_key("client", task));
+        CHECK_OK(audit_log_sign(a));
+        total += 2;
+        if (i % 3 == 0) { /* lines without a checkpoint stay in the file */
+            audit_add(a, "upload", lf_u64("round", i), lf_key("client", task));
+            total++;
+        }
+        audit_log_close(a);
+        assert_int_equal(good_lines(&st, &rest), total);
+        CHECK_OK(st);
+        if (i % 4 == 0) { /* a crash after the new name and before the new file */
+            audit_log *c = NULL;
+            CHECK_OK(open_small(&c, j));
+            audit_add(c, "stopped");
+            CHECK_OK(audit_log_sync(c));
+            audit_log_close(c);
+            CHECK_OK(audit_older_path(older, path, ++total));
+            assert_int_equal(link(path, older), 0);
+            assert_int_equal(good_lines(&st, &rest), total);
+            CHECK_OK(st);
+        }
+    }
+    CHECK_OK(audit_older(&names, &files, path, &none));
+    assert_true(files > 3);
+    assert_int_equal(good_lines(&st, &rest), total);
+    CHECK_OK(st);
+    CHECK_OK(file_read(&b, (const char *)names.p, LOG_MAX)); /* the first file */
+    b.p[b.n - 100] ^= 1;
+    CHECK_OK(file_write_atomic((const char *)names.p, buf_span(&b), 0600));
+    assert_true(good_lines(&st, &rest) < 10);
+    CHECK_STATUS(st, SEFL_EPROTO);
+    assert_non_null(strstr(sefl_last_error(), (const char *)names.p));
+    assert_int_equal(unlink((const char *)names.p), 0);
+    assert_int_equal(good_lines(&st, &rest), 0);
+    CHECK_STATUS(st, SEFL_EPROTO);
+    /* no new log beside older files */
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(unlink(head), 0);
+    CHECK_STATUS(open_small(&a, j), SEFL_ESTATE);
+    assert_non_null(strstr(sefl_last_error(), "older files"));
+    journal_close(j);
+    buf_clear(&names);
+    buf_clear(&b);
+}
+
+#if SEFL_FAULTS
+/* Whatever write or sync of a rotation fails, the log goes on. */
+static void rotation_fails(void **unused)
+{
+    static const fault_kind kinds[] = { FAULT_WRITE, FAULT_SYNC };
+    sefl_status st;
+    size_t rest;
+    (void)unused;
+    fresh("fails");
+    audit_log *a = NULL;
+    CHECK_OK(open_small(&a, NULL));
+    for (unsigned k = 0; k < 2; k++)
+        for (uint64_t nth = 1, hit = 1; hit; nth++) {
+            for (unsigned i = 0; i < 3; i++)
+                audit_add(a, "upload", lf_u64("round", nth), lf_str("text", head));
+            fault_arm(kinds[k], nth);
+            st = audit_log_sign(a);
+            hit = fault_was_hit();
+            fault_disarm();
+            CHECK_OK(audit_log_sign(a));
+            const uint64_t before = good_lines(&st, &rest);
+            CHECK_OK(st);
+            audit_log_close(a);
+            CHECK_OK(open_small(&a, NULL));
+            assert_int_equal(good_lines(&st, &rest), before);
+        }
+    audit_log_close(a);
+}
+#endif
+
 /* A journal with rounds that names no checkpoint does not belong to a log. */
 static void no_checkpoint(void **unused)
 {
@@ -502,6 +601,10 @@ int main(void)
         cmocka_unit_test(many_refusals),
         cmocka_unit_test(many_certificates),
         cmocka_unit_test(known_checkpoint),
+        cmocka_unit_test(rotated),
+#if SEFL_FAULTS
+        cmocka_unit_test(rotation_fails),
+#endif
         cmocka_unit_test(no_checkpoint),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, clean_up);

@@ -3,6 +3,7 @@
 
 #include "base/hex.h"
 #include "roles/audit/audit_log.h"
+#include "roles/audit/audit_read.h"
 #include "roles/audit/verify.h"
 
 #include <sys/stat.h>
@@ -13,6 +14,7 @@ typedef struct scene {
     char state[2][300], task[300];
     char said[8000];
     unsigned scenes;
+    uint64_t file_max; /* of the logs */
 } scene;
 
 static scene s;
@@ -21,6 +23,7 @@ static void open_log(int role)
 {
     CHECK_OK(audit_log_open(&s.log[role],
                             &(audit_log_config){ .folder = s.state[role],
+                                                 .file_max = s.file_max,
                                                  .key = role == VERIFY_CSP ? s.w.csp : s.w.as,
                                                  .clock = &s.w.wall,
                                                  .log = &s.w.log }));
@@ -223,6 +226,52 @@ static void skipped(void **unused)
     ends_with(1, "(skipped): it contradicts line 5 about round 1", NULL);
 }
 
+/* The logs begin new files; findings name the older ones, and their lines. */
+static void many_files(void **unused)
+{
+    sefl_buf names = { 0 };
+    struct stat none = { 0 };
+    size_t n;
+    char path[320];
+    (void)unused;
+    s.file_max = 1; /* every checkpoint */
+    for (int twice = 0; twice < 2; twice++) {
+        begin();
+        for (uint64_t round = 1; round <= 3; round++) {
+            opened(round);
+            revealed(round, 1, 7);
+            if (twice && round == 2)
+                revealed(round, 2, 8);
+            replied(round, 1 + (twice && round == 2), 7 + (uint8_t)(twice && round == 2));
+            used(round);
+            restart(VERIFY_AGGREGATOR);
+        }
+        ends_with((size_t)twice, twice ? "(revealed): it contradicts line 4 of " : NULL,
+                  twice ? ".jsonl: line 2 (revealed)" : NULL);
+    }
+    snprintf(path, sizeof path, "%s/" AUDIT_LOG_NAME, s.state[VERIFY_CSP]);
+    CHECK_OK(audit_older(&names, &n, path, &none));
+    assert_true(n >= 5);
+    assert_int_equal(unlink((const char *)names.p + strlen((const char *)names.p) + 1), 0);
+    for (int role = 0; role < 2; role++)
+        open_log(role);
+    ends_with(1, "it is not the checkpoint that ends the file before", NULL);
+    buf_clear(&names);
+    s.file_max = 0;
+}
+
+/* AS acknowledged an output, and CSP's log says that CSP skipped the round: an old copy of CSP. */
+static void lost_reveal(void **unused)
+{
+    (void)unused;
+    begin();
+    opened(1);
+    replied(1, 1, 7);
+    for (int role = 0; role < 2; role++)
+        audit_add(s.log[role], "skipped", lf_u64("round", 1), lf_bool("charged", true));
+    ends_with(1, "contradicts", "the output, which CSP skipped, of round 1");
+}
+
 static int set_up(void **state)
 {
     if (folder_make(state) != 0)
@@ -242,7 +291,9 @@ static int clean_up(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(one_reveal), cmocka_unit_test(two_reveals),
-                                        cmocka_unit_test(other_reply), cmocka_unit_test(skipped) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_reveal), cmocka_unit_test(two_reveals), cmocka_unit_test(other_reply),
+        cmocka_unit_test(skipped),    cmocka_unit_test(lost_reveal), cmocka_unit_test(many_files)
+    };
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }
