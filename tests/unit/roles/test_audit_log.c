@@ -467,7 +467,7 @@ static sefl_status open_small(audit_log **a, journal *j)
                .folder = state, .key = key, .clock = &clock_here, .journal = j, .file_max = 600 });
 }
 
-/* A long log has several files, which read as one; each crash in between leaves one that goes on. */
+/* A long log has several files, which read as one; a crash in between leaves one that goes on. */
 static void rotated(void **unused)
 {
     static const uint8_t task[32] = { 9 };
