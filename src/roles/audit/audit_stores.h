@@ -37,7 +37,7 @@ typedef struct audit_csp {
 } audit_csp;
 
 csp_store audit_csp_store(audit_csp *d);
-/* Writes the entry of a reveal whose mark is durable, unless this process has; then syncs. At
+/* Writes the entry of a reveal whose mark is durable, unless this process has; then signs. At
  * start, for the last round. SEFL_ENOTFOUND: the store has no record of it. */
 sefl_status audit_csp_revealed(audit_csp *d, uint64_t round) SEFL_MUST_CHECK;
 
