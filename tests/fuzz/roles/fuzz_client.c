@@ -276,6 +276,19 @@ sefl_status https_head(https_client *c, const char *path, const char *headers, h
     return call(c, "HEAD", path, headers, span_of(NULL, 0), 1 << 20, r);
 }
 
+bool https_ahead(const https_client *c, int64_t *seconds)
+{
+    (void)c;
+    *seconds = 0;
+    return false;
+}
+
+sefl_status https_ask_date(https_client *c, const char *path)
+{
+    (void)c, (void)path;
+    return sefl_fail(SEFL_EIO, "no answer");
+}
+
 sefl_status https_post(https_client *c, const char *path, sefl_span body, size_t max,
                        unsigned wait_s, https_reply *r)
 {
