@@ -3,8 +3,8 @@
 # (tests/tools/preload/trial.c). A process that ends is started again. The task must complete with no round lost, every
 # receipt in its sum once, and nothing revealed twice; the run prints how many calls there were.
 #
-# CI tries a seeded sample for about 20 s (SEFL_TEST_SEED), SEFL_SOAK every call, and every call with a kill in its
-# place.
+# CI tries a seeded sample for about 20 s (SEFL_TEST_SEED). SEFL_SOAK tries every call; then every call with a kill in
+# its place; then servers' disks that are full for 25 calls in a row.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 [ -z "${SEFL_SANITIZE:-}" ] || exit 0 # a preloaded library comes before the sanitizer's
@@ -23,7 +23,7 @@ case \$1 in csp | aggregator | client) ;; *) exec "$program" "\$@" ;; esac
 folder=\$(dirname "\$3")
 fault=$dir/fault/\$(basename "\$folder")
 export LD_PRELOAD="$SEFL_TOOLS/trial.so" TRIAL_UNDER="\$folder" TRIAL_COUNT="\$fault.count" TRIAL_LOG="\$fault.log"
-export TRIAL_FAIL="\$(cat "\$fault.fail")" TRIAL_KILL="\$(cat "\$fault.kill")"
+export TRIAL_FAIL="\$(cat "\$fault.fail")" TRIAL_KILL=\$(cat "$dir/fault/kill") TRIAL_TIMES=\$(cat "$dir/fault/times")
 exec "$program" "\$@"
 EOF
 chmod +x "$SEFL"
@@ -47,15 +47,15 @@ settled() {
         [ "$(cat "$dir/run/$name.rc")" -ne 0 ] || continue
         all=1
         restarts=$((restarts + 1))
-        [ $restarts -lt 30 ] || fail "$what: $name ends again and again"
+        [ $restarts -lt 100 ] || fail "$what: $name ends again and again"
         restart "$name"
     done
     return $all
 }
 
-# CSP AGGREGATOR CLIENT KILL: a whole task, in which these calls fail (0: none)
+# CSP AGGREGATOR CLIENT KILL TIMES: a whole task, in which these calls and those after them fail (0: none)
 trial() {
-    what="calls $1 (CSP), $2 (AS), $3 (client) fail, kill $4"
+    what="from calls $1 (CSP), $2 (AS), $3 (client) on $5 fail, kill $4"
     restarts=0
     rm -rf "$dir/log" "$dir/run" "$dir/fault" "$dir/task"
     mkdir "$dir/fault"
@@ -64,17 +64,23 @@ trial() {
     fed_names=
     for name in $names; do
         echo 0 > "$dir/fault/$name.fail"
-        echo "$4" > "$dir/fault/$name.kill"
     done
+    echo "$4" > "$dir/fault/kill"
+    echo "$5" > "$dir/fault/times"
     echo "$1" > "$dir/fault/csp.fail"
     echo "$2" > "$dir/fault/aggregator.fail"
-    echo "$3" > "$dir/fault/client-01.fail"
+    # a client whose disk stays full backs off for so long that its round ends without it
+    [ "$5" -ne 1 ] || echo "$3" > "$dir/fault/client-01.fail"
     fed_csp
     until ! fed_ended csp; do fed_csp; done
     fed_aggregator --linger 2
     until ! fed_ended aggregator; do fed_aggregator --linger 2; done
     fed_clients 1 2
-    fed_until 100 "end of the task ($what)" settled
+    limit=$(($(date +%s) + 150)) # restarts use fed_until
+    until settled; do
+        [ "$(date +%s)" -lt $limit ] || fail "$what: the task does not end"
+        sleep 0.1
+    done
     said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$what: $said"
     case $said in *"rounds 3 released 3 skipped 0 receipts 6 "*) ;; *) fail "$what: a round is lost: $said" ;; esac
     cmp -s "$fed/aggregator/ledger" "$fed/csp/ledger" || fail "$what: the ledgers differ"
@@ -84,25 +90,31 @@ trial() {
 }
 counted() { cat "$dir/fault/$1.count"; }
 
-trial 0 0 0 0
+trial 0 0 0 0 0
 csp=$(counted csp) as=$(counted aggregator) client=$(counted client-01)
 note "calls in a task of 3 rounds: CSP $csp, AS $as, a client $client"
 
+every() { # STEP KILL TIMES: trials with a failure at every STEP-th call
+    i=1
+    while [ $i -le "$csp" ] || [ $i -le "$as" ] || [ $i -le "$client" ]; do
+        trial $i $i $i "$2" "$3"
+        i=$((i + $1)) n=$((n + 1))
+    done
+}
+one_of() { fed_random "$1" "$2 $n" | sed 's/\..*//'; } # NUMBER NAME
+
 n=0
 if [ -n "${SEFL_SOAK:-}" ]; then
-    for kill in 0 1; do
-        i=1
-        while [ $i -le "$csp" ] || [ $i -le "$as" ] || [ $i -le "$client" ]; do
-            trial $i $i $i $kill
-            i=$((i + 1)) n=$((n + 1))
-        done
-    done
+    every 1 0 1
+    every 1 1 1
+    every 25 0 25
 else
     end=$(($(date +%s) + seconds))
     while [ "$(date +%s)" -lt $end ]; do
+        kill=$((n % 2)) times=1
+        [ $((n % 3)) -ne 2 ] || kill=0 times=25
         n=$((n + 1))
-        trial "$(fed_random "$csp" "csp $n" | sed 's/\..*//')" "$(fed_random "$as" "as $n" | sed 's/\..*//')" \
-            "$(fed_random "$client" "client $n" | sed 's/\..*//')" $((n % 2))
+        trial "$(one_of "$csp" csp)" "$(one_of "$as" as)" "$(one_of "$client" client)" $kill $times
     done
 fi
 note "$n tasks with a failing call at each server and a client: no round lost, none revealed twice"

@@ -5,7 +5,7 @@
  *     TRIAL_UNDER   folders, separated by ':': only calls on files below one of them count
  *     TRIAL_ONLY    part of a path: only files with it in their path count
  *     TRIAL_COUNT   file with the number of calls so far, as text; the count goes on over restarts
- *     TRIAL_FAIL    the number of the first call that fails (default: none fails), counted from 1
+ *     TRIAL_FAIL    the number of the first call that fails (0, the default: none fails), counted from 1
  *     TRIAL_TIMES   how many calls fail in a row (default: 1)
  *     TRIAL_LOG     file to which each counted call appends a line: number, call, path, "fails"
  *     TRIAL_KILL    1: the process dies (SIGKILL) in place of the call that would fail
@@ -114,7 +114,8 @@ static bool path_fails(const char *call, const char *path)
     if (!counts(path))
         return false;
     const long number = next_number(), first = number_of_env("TRIAL_FAIL", LONG_MAX);
-    const bool fails = number >= first && number - first < number_of_env("TRIAL_TIMES", 1);
+    const bool fails =
+        first > 0 && number >= first && number - first < number_of_env("TRIAL_TIMES", 1);
     tell(number, call, path, fails);
     if (fails && number_of_env("TRIAL_KILL", 0))
         kill(getpid(), SIGKILL);
