@@ -286,17 +286,25 @@ sefl_status csp_round_over(csp *c, uint64_t round)
     return csp_key_done(c, round);
 }
 
-sefl_status csp_expire(csp *c)
+/* Skips the live round, unless it is revealed: a failed write may have hidden the mark. */
+static sefl_status skip_live(csp *c, unsigned reason, const char *why)
 {
     const uint64_t round = c->live;
+    csp_round now;
+    SEFL_PASS(csp_store_get(c->c.store, round, &now));
+    if (now.state == CSP_SIGNED) {
+        SEFL_PASS(csp_skip(c, round, reason));
+        log_error(c->c.log, why, lf_u64("round", round));
+    }
+    return csp_round_over(c, round);
+}
+
+sefl_status csp_expire(csp *c)
+{
     csp_clock_look(c);
-    if (round == 0 || !c->c.wall || csp_key_time_ms(c) <= csp_expires_ms(c))
+    if (c->live == 0 || !c->c.wall || csp_key_time_ms(c) <= csp_expires_ms(c))
         return SEFL_OK;
-    SEFL_PASS(csp_skip(c, round, CSP_SKIP_EXPIRED));
-    SEFL_PASS(csp_round_over(c, round));
-    log_error(c->c.log, "round key expired: round skipped", lf_u64("round", round),
-              lf_str("why", csp_skip_text(CSP_SKIP_EXPIRED)));
-    return SEFL_OK;
+    return skip_live(c, CSP_SKIP_EXPIRED, "round key expired: round skipped");
 }
 
 /* ---- headers and orders ---------------------------------------------------------------------- */
@@ -451,15 +459,11 @@ static sefl_status give_up_keys(csp *c, unsigned reason)
 {
     const csp_store *s = c->c.store;
     csp_highest top;
-    const uint64_t round = c->live;
     if (!task_is_sealed(c->c.task))
         return SEFL_OK;
     SEFL_PASS(csp_store_highest(s, &top));
-    if (round != 0) {
-        SEFL_PASS(csp_skip(c, round, reason));
-        log_warn(c->c.log, "the task ends during a round: round skipped", lf_u64("round", round));
-        SEFL_PASS(csp_round_over(c, round));
-    }
+    if (c->live != 0)
+        SEFL_PASS(skip_live(c, reason, "the task ends during a round: round skipped"));
     return csp_store_key_wipe(s, top.header + 1);
 }
 

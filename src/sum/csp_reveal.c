@@ -158,7 +158,7 @@ static sefl_status reply_kept(csp *c, uint64_t round, const ledger_head *theirs)
     SEFL_TRY(csp_own(c, st));
     if (task_is_sealed(c->c.task))
         SEFL_TRY(csp_own(c, csp_store_set_get(c->c.store, round, &set)));
-    SEFL_TRY(csp_own(c, csp_key_done(c, round))); /* after a crash between mark and wipe */
+    SEFL_TRY(csp_own(c, csp_round_over(c, round))); /* after a failure between mark and wipe */
     memcpy(a.root, set.root, sizeof a.root);
     memcpy(both, a.id, NOISE_ID);
     memcpy(both + NOISE_ID, a.digest, SHA256_BYTES);

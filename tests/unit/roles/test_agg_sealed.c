@@ -241,7 +241,15 @@ static void a_lost_head(void **state)
 /* ---- disks that fail for a while ------------------------------------------------------------- */
 
 /* The operation that fails, and how often from now on. More often than CSP may refuse a round. */
-enum { CSP_PUTS_SET, CSP_GETS_KEY, CSP_CHARGES, AS_PUTS_VERDICT, AS_GETS_TREE, AS_PUTS_MASK };
+enum {
+    CSP_PUTS_SET,
+    CSP_GETS_KEY,
+    CSP_CHARGES,
+    CSP_MARKS,
+    AS_PUTS_VERDICT,
+    AS_GETS_TREE,
+    AS_PUTS_MASK
+};
 enum { FAILING = AS_PUTS_MASK + 1, FAILURES = 6 };
 static struct {
     unsigned which, left;
@@ -278,6 +286,13 @@ static sefl_status csp_put(void *ctx, csp_record what, uint64_t round, sefl_span
     return disk.csp.put(ctx, what, round, bytes);
 }
 
+/* The mark is durable, and CSP does not know it. */
+static sefl_status csp_row_put(void *ctx, const csp_row *row)
+{
+    SEFL_PASS(disk.csp.row_put(ctx, row));
+    return row->state == CSP_REVEALED ? fails(CSP_MARKS) : SEFL_OK;
+}
+
 static sefl_status as_put(void *ctx, as_record what, uint64_t round, uint64_t attempt,
                           sefl_span bytes)
 {
@@ -310,10 +325,11 @@ static void a_full_disk_costs_no_round(void **state)
         w.csp_store.set_put = set_put;
         w.csp_store.voucher_get = key_get;
         w.csp_store.put = csp_put;
+        w.csp_store.row_put = csp_row_put;
         w.watch_journal = failing_journal;
         aw_start(&w);
         assert_true(aw_wait(&w, 1, AGG_COLLECTING));
-        disk.left = which == 0 ? FAILURES : 2;
+        disk.left = which == 0 ? FAILURES : which == CSP_MARKS ? 1 : 2;
         aw_upload_all(&w, 1, 7);
         CHECK_OK(aw_join(&w));
         assert_int_equal(disk.left, 0);
@@ -323,6 +339,7 @@ static void a_full_disk_costs_no_round(void **state)
         aw_check_model(&w, (const unsigned[]){ 7 }, 1);
         aw_check_ledgers(&w, 1);
         assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 1);
+        assert_true(csp_is_over(w.server)); /* nothing keeps CSP in the round */
         aw_free(&w);
     }
 }
