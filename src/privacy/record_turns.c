@@ -30,7 +30,7 @@ uint64_t dp_record_place(const dp_record_places *p, uint64_t i)
 
 uint64_t dp_record_uses(const dp_record_turns *t, uint64_t first, uint64_t last)
 {
-    assert(first >= 1 && first <= last && last <= t->rounds);
+    assert(first <= last && t->rounds >= 1 && t->rounds <= UINT32_MAX);
     return (uint64_t)(((u128)(last - first + 1) * t->turns + t->rounds - 1) / t->rounds);
 }
 

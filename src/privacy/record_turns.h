@@ -52,7 +52,7 @@ dp_record_places dp_record_round(const dp_record_turns *t, uint64_t n, uint64_t 
 uint64_t dp_record_place(const dp_record_places *p, uint64_t i);
 
 /* Returns the maximum number of the rounds first .. last in which one record is used, at any site:
- * ceil((last - first + 1) k / R). Does not use records_max. 1 <= first <= last <= R. */
+ * ceil((last - first + 1) k / R). Does not use records_max. first <= last. */
 uint64_t dp_record_uses(const dp_record_turns *t, uint64_t first, uint64_t last);
 
 /* Returns the smallest records_max with which a site with n records uses each record k times:

@@ -26,6 +26,8 @@
  *     grows by. A client's ledger (horizon > 0) takes S of the rounds that it charged, up to the
  *     horizon, the task's last round: an update acts on all later rounds, and the client cannot
  *     stop those.
+ *   - In a task whose records take turns, a charge costs one release only when some record may be
+ *     used once more: min(rounds charged, dp_record_uses(lowest charged, highest charged)).
  *   - A task with `claim: none` (no noise) is charged without a target. From then on the population
  *     has no epsilon, and the ledger refuses a task that claims one.
  *   - Tasks that protect clients and tasks that protect records have no common epsilon, so a ledger
@@ -53,6 +55,7 @@
  *     2 task        32 bytes id | u8 noise | u8 unit | f64 z | f64 rate | u64 dim
  *                   | f64 sigma_steps | u64 max_rounds_per_client | f64 epsilon | f64 delta
  *                   | u64 separation | 4 u16 gamma | u64 horizon | f64 units
+ *                   | u64 turns | u64 turn_rounds | 32 bytes list
  *     3 charge      varint number of the task (in order of appearance, from 0) | varint round
  *
  * Threads: one owner; flock(2) excludes other processes. Secrets: none. */
@@ -63,6 +66,7 @@
 #include "base/span.h"
 #include "privacy/accountant/accountant.h"
 #include "privacy/filter.h"
+#include "privacy/record_turns.h"
 
 enum {
     LEDGER_HASH_BYTES = 32,
@@ -94,6 +98,9 @@ typedef struct ledger_terms {
     dp_filter filter;               /* correlated noise; the members below are 0 without it */
     uint64_t horizon;               /* the ledger of a client: the task's rounds; a server's: 0 */
     double units;                   /* dp_filter_units */
+    uint64_t turns;       /* records take turns (privacy/record_turns.h): k; 0: in every round */
+    uint64_t turn_rounds; /* R; the members from turns on are 0 without turns */
+    uint8_t list[LEDGER_HASH_BYTES]; /* the ledger of a client: its records (record_list.h) */
 } ledger_terms;
 
 /* The state of a ledger: two ledgers with equal heads have the same bytes. */

@@ -36,7 +36,10 @@ sefl_status ledger_terms_write(sefl_buf *b, const ledger_terms *t)
     for (unsigned j = 0; j < DP_FILTER_LAGS; j++)
         SEFL_PASS(wr_u16(b, t->filter.gamma[j]));
     SEFL_PASS(wr_u64(b, t->horizon));
-    return wr_f64(b, t->units);
+    SEFL_PASS(wr_f64(b, t->units));
+    SEFL_PASS(wr_u64(b, t->turns));
+    SEFL_PASS(wr_u64(b, t->turn_rounds));
+    return wr_raw(b, t->list, sizeof t->list);
 }
 
 sefl_status ledger_terms_read(rd *r, ledger_terms *t)
@@ -62,7 +65,10 @@ sefl_status ledger_terms_read(rd *r, ledger_terms *t)
             t->filter.b = j + 1;
     }
     SEFL_PASS(rd_u64(r, &t->horizon));
-    return rd_f64(r, &t->units);
+    SEFL_PASS(rd_f64(r, &t->units));
+    SEFL_PASS(rd_u64(r, &t->turns));
+    SEFL_PASS(rd_u64(r, &t->turn_rounds));
+    return rd_raw(r, t->list, sizeof t->list);
 }
 
 double ledger_terms_s(const ledger_terms *t, const ledger_use *use)
@@ -106,6 +112,11 @@ dp_event ledger_terms_event(const ledger_terms *t, const ledger_use *use, bool a
         const uint64_t fit = dp_turns_in(&(dp_turns){ 0, t->separation }, use->highest);
         ev.count = fit < ev.count ? fit : ev.count;
     }
+    if (t->turns > 0 && ev.count > 0) {
+        const dp_record_turns turns = { .turns = t->turns, .rounds = t->turn_rounds };
+        const uint64_t uses = dp_record_uses(&turns, use->lowest, use->highest);
+        ev.count = uses < ev.count ? uses : ev.count;
+    }
     return ev;
 }
 
@@ -135,11 +146,34 @@ static sefl_status check_filter(const ledger_terms *t)
     return SEFL_OK;
 }
 
+static sefl_status check_turns(const ledger_terms *t)
+{
+    static const uint8_t none[LEDGER_HASH_BYTES];
+    if (t->turns == 0) {
+        SEFL_NEED(t->turn_rounds == 0 && memcmp(t->list, none, sizeof none) == 0, SEFL_EINVAL,
+                  "turn_rounds and list must be 0 if records do not take turns");
+        return SEFL_OK;
+    }
+    SEFL_NEED(t->unit == LEDGER_UNIT_RECORD && t->filter.b == 0 && t->separation == 0 &&
+                  t->max_rounds_per_client == 0 && t->rate == 1,
+              SEFL_EINVAL,
+              "turns is %" PRIu64
+              ": records take turns only if the unit is a record, the rate is 1, "
+              "and there is no filter, no separation and no limit of rounds per client",
+              t->turns);
+    SEFL_NEED(t->turns < t->turn_rounds && t->turn_rounds <= UINT32_MAX, SEFL_EINVAL,
+              "turns is %" PRIu64 ": it must be below the number of rounds (%" PRIu64 ")", t->turns,
+              t->turn_rounds);
+    return SEFL_OK;
+}
+
 sefl_status ledger_terms_round(const ledger_terms *t, uint64_t round)
 {
     const uint64_t last = t->horizon ? t->horizon : DP_FILTER_ROUNDS_MAX;
-    SEFL_NEED(round >= 1 || (t->filter.b == 0 && t->separation == 0), SEFL_EINVAL,
+    SEFL_NEED(round >= 1 || (t->filter.b == 0 && t->separation == 0 && t->turns == 0), SEFL_EINVAL,
               "round 0: the rounds of a task count from 1");
+    SEFL_NEED(t->turns == 0 || round <= t->turn_rounds, SEFL_EINVAL,
+              "round %" PRIu64 ": the task has %" PRIu64 " rounds", round, t->turn_rounds);
     SEFL_NEED(t->filter.b == 0 || round <= last, SEFL_EINVAL,
               "round %" PRIu64 " of a task with correlated noise: it must be at most %" PRIu64,
               round, last);
@@ -151,7 +185,8 @@ sefl_status ledger_terms_check(const ledger_terms *t)
     const dp_law *law = dp_law_of(t->noise);
     SEFL_NEED(law, SEFL_EINVAL, "noise is %d: unknown", (int)t->noise);
     SEFL_PASS(check_filter(t));
-    dp_event ev = ledger_terms_event(t, &(ledger_use){ 1, 1, (uint64_t[]){ 1 } }, false);
+    SEFL_PASS(check_turns(t));
+    dp_event ev = ledger_terms_event(t, &(ledger_use){ 1, 1, 1, (uint64_t[]){ 1 } }, false);
     SEFL_PASS(dp_event_check(&ev));
     SEFL_NEED(law->released, SEFL_EINVAL,
               "noise is %s: real numbers are never released, only integers", law->name);
@@ -162,8 +197,9 @@ sefl_status ledger_terms_check(const ledger_terms *t)
               t->rate);
     if (!law->claims) {
         SEFL_NEED(unused(t->z) && unused(t->rate) && unused(t->sigma_steps) && t->dim == 0 &&
-                      unused(t->epsilon_max) && unused(t->delta) && t->max_rounds_per_client == 0 &&
-                      t->unit == LEDGER_UNIT_CLIENT && t->separation == 0 && t->filter.b == 0,
+                      unused(t->epsilon_max) && unused(t->delta) &&
+                      t->max_rounds_per_client == 0 && t->unit == LEDGER_UNIT_CLIENT &&
+                      t->separation == 0 && t->filter.b == 0 && t->turns == 0,
                   SEFL_EINVAL, "noise is none: the other terms have no meaning and must be 0");
         return SEFL_OK;
     }

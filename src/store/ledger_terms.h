@@ -6,11 +6,14 @@
 #include "base/buf.h"
 #include "store/ledger.h"
 
-enum { LEDGER_TERMS_BYTES = LEDGER_TASK_BYTES + 2 + 7 * 8 + 8 + DP_FILTER_LAGS * 2 + 2 * 8 };
+enum {
+    LEDGER_TERMS_BYTES =
+        LEDGER_TASK_BYTES + 2 + 7 * 8 + 8 + DP_FILTER_LAGS * 2 + 4 * 8 + LEDGER_HASH_BYTES
+};
 
 /* Charged rounds of a task. */
 typedef struct ledger_use {
-    uint64_t count, highest;
+    uint64_t count, lowest, highest;
     const uint64_t *rounds; /* sorted; used only with a horizon */
 } ledger_use;
 

@@ -25,11 +25,12 @@ static sefl_status event_of(dp_event *out, const ledger_terms *t, const ledger_e
     uint64_t *all = NULL;
     const uint64_t *rounds = e ? e->rounds : NULL; /* NULL: none yet */
     const size_t n = rounds ? e->n : 0;
-    ledger_use use = { n, rounds && n > 0 ? rounds[n - 1] : 0, rounds };
+    ledger_use use = { n, n > 0 ? rounds[0] : UINT64_MAX, n > 0 ? rounds[n - 1] : 0, rounds };
     assert(t);
     if (m && m->count > 0) {
         const uint64_t last = m->first + m->count - 1;
         use.count += m->count;
+        use.lowest = m->first < use.lowest ? m->first : use.lowest;
         use.highest = last > use.highest ? last : use.highest;
     }
     if (m && m->count > 0 && t->filter.b > 0 && t->horizon > 0) {
@@ -66,8 +67,9 @@ static sefl_status events_of(const ledger *l, dp_event **out, size_t *n, bool ag
 double ledger_task_s(const ledger *l, size_t i)
 {
     const ledger_entry *e = &l->tasks[i];
-    return ledger_terms_s(&e->terms,
-                          &(ledger_use){ e->n, e->n ? e->rounds[e->n - 1] : 0, e->rounds });
+    return ledger_terms_s(&e->terms, &(ledger_use){ .count = e->n,
+                                                    .highest = e->n ? e->rounds[e->n - 1] : 0,
+                                                    .rounds = e->rounds });
 }
 
 #define MIXED_UNITS "some tasks protect clients and others records: they have no common total"
