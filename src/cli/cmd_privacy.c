@@ -79,6 +79,28 @@ static int digits(double clients)
     return clients < 1000 ? 4 : 8;
 }
 
+static bool limits_records(const dp_plan *p)
+{
+    return p->unit_record && p->record_turns > 0 && p->record_turns < p->rounds;
+}
+
+/* Records that take turns: what a round uses, and how all records in every round compare. */
+static void records_text(const plan *p)
+{
+    dp_plan all = p->q;
+    if (!p->q.unit_record)
+        return;
+    printf("%-34s %" PRIu64 "   (the most records of such a client in a round)\n",
+           "privacy.records_max", p->q.records_max);
+    if (!limits_records(&p->q) || !(p->q.epsilon > 0) || p->classic)
+        return;
+    all.record_turns = 0, all.z = 0;
+    if (dp_plan_compute(&all) == SEFL_OK)
+        printf("%-34s z %.10g, noise over signal %.3g, %.3g times the training\n",
+               "  all records in every round", dp_z_shown(all.z), all.noise_over_signal,
+               (double)p->q.rounds / (double)p->q.record_turns);
+}
+
 static void plan_text(const plan *p)
 {
     const double drawn = (double)p->q.clients * p->q.rate;
@@ -87,7 +109,11 @@ static void plan_text(const plan *p)
     if (p->q.max_rounds > 0)
         printf(", each client in at most %" PRIu64, p->q.max_rounds);
     printf(", %s noise\n", dp_sources[p->q.source].name);
-    if (p->q.unit_record)
+    if (limits_records(&p->q))
+        printf("%-34s a single record; each of a client's %" PRIu64 " is used in at most %" PRIu64
+               " rounds\n",
+               "protected unit", p->q.records, p->q.record_turns);
+    else if (p->q.unit_record)
         printf("%-34s a single record; a round uses all %" PRIu64 " of a client\n",
                "protected unit", p->q.records);
     if (p->q.cohort < drawn)
@@ -113,6 +139,7 @@ static void plan_text(const plan *p)
            dp_classic(p->q.delta) / p->q.z >= 1 ? ", and proven only below 1" : "");
     printf("%-34s %.3g   (noise norm over the largest signal norm, %" PRIu64 " values)\n",
            "noise over signal", p->q.noise_over_signal, p->q.dim);
+    records_text(p);
     printf("%-34s %.0f per round for noise no larger than the signal%s\n", "smallest cohort",
            p->q.least_cohort,
            p->q.least_cohort > p->q.cohort ? ": MORE than a round has, expect little learning"
@@ -146,7 +173,9 @@ static sefl_status plan_json(const plan *p)
                 lf_bool("public_count", p->q.public_count),
                 lf_str("unit", unit_name[p->q.unit_record]));
     if (p->q.unit_record)
-        json_fields(&j, lf_u64("records", p->q.records));
+        json_fields(&j, lf_u64("records", p->q.records),
+                    lf_u64("record_turns", limits_records(&p->q) ? p->q.record_turns : p->q.rounds),
+                    lf_u64("records_max", p->q.records_max));
     json_fields(&j, lf_real("delta", p->q.delta), lf_real("z", p->q.z));
     json_claims(&j, p->q.server, p->q.others);
     if (p->pld) {
@@ -175,7 +204,12 @@ static const char *misuse_of(const plan *p)
            : !(p->clip > 0)                      ? "--clip is 0: it must be above 0"
            : (p->q.epsilon > 0) == (p->q.z > 0)
                ? "either --epsilon (to find z) or --z is required, above 0"
-           : !p->unit && p->q.records    ? "--records needs --unit record"
+           : !p->unit && (p->q.records || p->q.record_turns)
+               ? "--records and --record-turns need --unit record"
+           : p->q.record_turns > p->q.rounds ? "--record-turns must be at most --rounds"
+           : p->q.record_turns && p->q.max_rounds
+               ? "--record-turns and --max-rounds-per-client do not go together: the turns of the "
+                 "records follow the numbers of the rounds"
            : p->unit && !p->q.records    ? "--unit record needs --records, the records of a client"
            : p->q.z > 0 && p->q.z < 1e-3 ? "--z must be from 0.001 to 1000"
            : p->classic && !(p->q.epsilon > 0)
@@ -328,6 +362,10 @@ static void spent_text(const ledger *l, const ledger_total *t)
             printf("unit %s, %s noise, z %g, rate %g, target epsilon %g at delta %g\n",
                    unit_name[terms->unit], dp_noise_name(terms->noise), terms->z, terms->rate,
                    terms->epsilon_max, terms->delta);
+        if (terms->turns > 0)
+            printf("    records take turns: each is charged for at most %" PRIu64 " of %" PRIu64
+                   " rounds\n",
+                   terms->turns, terms->turn_rounds);
         spent_filter(l, i, terms);
     }
     text_epsilon("spent, against a server", server, t->delta, unit_mark[t->unit]);
@@ -364,7 +402,7 @@ static sefl_status spent_json(const ledger *l, const ledger_total *t)
                     lf_real("rate", terms->rate),
                     lf_u64("max_rounds_per_client", terms->max_rounds_per_client),
                     lf_real("epsilon_max", terms->epsilon_max), lf_real("delta", terms->delta),
-                    lf_u64("separation", terms->separation),
+                    lf_u64("separation", terms->separation), lf_u64("record_turns", terms->turns),
                     lf_if(terms->filter.b > 0, lf_u64("horizon", terms->horizon)),
                     lf_if(terms->filter.b > 0,
                           lf_real("s", terms->filter.b > 0 ? ledger_task_s(l, i) : 0)));
@@ -434,6 +472,8 @@ static const setting_def options[] = {
       .help = "What the guarantee protects: all data of a client, or a single record" },
     { "records", SETTING_U64, "0", TO(q.records), .min = 1, .max = 1000000000,
       .help = "Number of records of a client, with --unit record" },
+    { "record-turns", SETTING_U64, "0", TO(q.record_turns), .min = 1, .max = 1000000000, .arg = "K",
+      .help = "With --unit record: maximum number of rounds that use one record; all by default" },
     { "max-rounds-per-client", SETTING_U64, "0", TO(q.max_rounds), .min = 1, .max = 1000000000,
       .help = "Maximum rounds per client; a limit lowers the epsilon against a server" },
     { "correlated", SETTING_FLAG, TO(correlated),
@@ -468,7 +508,7 @@ static const cli_action actions[] = {
       "Prints the noise multiplier and two epsilons: one against a server or anyone else who sees "
       "which clients take part (the budget limits this one), and one against everyone else.",
       "clients rounds delta",
-      "sample-rate epsilon z unit records max-rounds-per-client correlated separation "
+      "sample-rate epsilon z unit records record-turns max-rounds-per-client correlated separation "
       "momentum public-count noise dim clip classic pld json",
       0, .run = run_plan },
     { "spent", LEDGER_ARG, "Prints the privacy that each task in a ledger has spent.", NULL,

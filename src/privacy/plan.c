@@ -19,11 +19,18 @@ dp_event dp_plan_event(const dp_plan *p, bool against_server)
                     .sigma_steps = DP_SIGMA_STEPS };
     if (seen && p->max_rounds > 0 && p->max_rounds < p->rounds)
         ev.count = p->max_rounds;
+    if (p->unit_record && p->record_turns > 0)
+        ev.count = p->record_turns;
     return ev;
 }
 
 sefl_status dp_plan_compute(dp_plan *p)
 {
+    SEFL_NEED(p->record_turns <= p->rounds && (p->record_turns == 0 || p->max_rounds == 0),
+              SEFL_EINVAL,
+              "record_turns is %" PRIu64 ": it must be at most the number of rounds, and 0 with a "
+              "limit of rounds per client",
+              p->record_turns);
     dp_event server = dp_plan_event(p, true), others = dp_plan_event(p, false);
     dp_question q = { .delta = p->delta };
     const double clients = (double)p->clients;
@@ -41,8 +48,12 @@ sefl_status dp_plan_compute(dp_plan *p)
             p->others[i] = p->server[i];
     }
     p->signals = p->cohort;
-    if (p->unit_record)
-        p->signals *= (double)p->records;
+    if (p->unit_record) {
+        const dp_record_turns turns = { p->record_turns ? p->record_turns : p->rounds, p->rounds,
+                                        1 };
+        p->records_max = dp_record_most(&turns, p->records);
+        p->signals *= (double)p->records * (double)turns.turns / (double)p->rounds;
+    }
     double spread = p->z * sqrt((double)p->dim * dp_sources[p->source].noises);
     p->noise_over_signal = spread / p->signals;
     p->least_cohort = ceil(spread / (p->signals / p->cohort));

@@ -4,7 +4,8 @@
  *                   .dim = 945510, .delta = 1e-6, .epsilon = 8 };
  *     SEFL_TRY(dp_plan_compute(&p));                      // p.z, p.server[0].epsilon, ...
  *
- * With unit_record the guarantee is for one record of a client whose rounds use all its `records`.
+ * With unit_record the guarantee is for one record. Each round uses all `records` of a client, or
+ * with record_turns only some of them, and then the charge is smaller (privacy/record_turns.h).
  * Sampling clients does not amplify it.
  *
  * Threads: any.   Secrets: none. */
@@ -15,6 +16,7 @@
 #include "base/json.h"
 #include "privacy/accountant/accountant.h"
 #include "privacy/filter.h"
+#include "privacy/record_turns.h"
 
 typedef struct dp_plan {
     /* what is planned */
@@ -25,11 +27,13 @@ typedef struct dp_plan {
     double epsilon; /* target against a server; only if z is 0 */
     bool public_count;
     bool unit_record;
-    uint64_t records; /* unit_record: records of a client */
+    uint64_t records;      /* unit_record: records of a client */
+    uint64_t record_turns; /* unit_record: rounds that use one record; 0: all rounds */
     /* results */
     dp_claim server[2], others[2]; /* zero-out, replacement */
     double cohort;                 /* mean clients per round, with the limit on rounds per client */
     double signals;                /* mean clipped vectors per round: clients, or their records */
+    uint64_t records_max;          /* unit_record: the most records of a client in a round */
     double noise_over_signal;      /* norm of the noise over the largest norm of the sum */
     double least_cohort;           /* clients per round for noise no larger than the signal */
 } dp_plan;

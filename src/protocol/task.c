@@ -148,12 +148,47 @@ static sefl_status check_sampling(const task *t, pack_nano rate)
     return SEFL_OK;
 }
 
+/* Which records a round uses depends on the round's number alone (privacy/record_turns.h). */
+static sefl_status check_record_turns(const task *t)
+{
+    const unsigned long long k = t->record_turns, rounds = t->rounds;
+    SEFL_NEED(k >= 1 && k <= rounds, SEFL_EINVAL,
+              "task: privacy.record_turns is %llu: must be from 1 to rounds.count (%llu) if "
+              "privacy.unit is record",
+              k, rounds);
+    if (!task_limits_records(t))
+        return SEFL_OK;
+    SEFL_NEED(t->separation == 1, SEFL_EINVAL,
+              "task: privacy.record_turns is %llu, below rounds.count (%llu), so rounds.separation "
+              "must be 1, not %llu: the turns of the records follow the numbers of the rounds, and "
+              "a client that takes part in every %llu-th round may use some records each time and "
+              "others never",
+              k, rounds, (unsigned long long)t->separation, (unsigned long long)t->separation);
+    SEFL_NEED(t->max_rounds_per_client == 0 || t->max_rounds_per_client >= rounds, SEFL_EINVAL,
+              "task: privacy.record_turns is %llu, below rounds.count (%llu), so "
+              "rounds.max_per_client must be 0, not %llu: the turns of the records follow the "
+              "numbers of the rounds, and a client that leaves out rounds never uses the records "
+              "of these rounds",
+              k, rounds, (unsigned long long)t->max_rounds_per_client);
+    SEFL_NEED(
+        t->filter.b == 0, SEFL_EINVAL,
+        "task: privacy.record_turns is %llu, below rounds.count (%llu), so privacy.filter "
+        "must be empty: the ledgers charge correlated noise by the rounds of a client, not by "
+        "those of a record",
+        k, rounds);
+    return SEFL_OK;
+}
+
 static sefl_status check_records(const task *t)
 {
     if (t->unit != TASK_UNIT_RECORD) {
         SEFL_NEED(t->records_max == 0, SEFL_EINVAL,
                   "task: privacy.records_max is %u: must be 0 if privacy.unit is client",
                   t->records_max);
+        SEFL_NEED(t->record_turns == 0, SEFL_EINVAL,
+                  "task: privacy.record_turns is %llu: must be 0 if privacy.unit is client; "
+                  "rounds.max_per_client limits the rounds of a client",
+                  (unsigned long long)t->record_turns);
         return SEFL_OK;
     }
     SEFL_NEED(!t->external, SEFL_EINVAL,
@@ -163,6 +198,7 @@ static sefl_status check_records(const task *t)
               "task: privacy.unit is record: this unit requires noise");
     SEFL_NEED(t->records_max >= 1, SEFL_EINVAL,
               "task: privacy.records_max is 0: must be above 0 if privacy.unit is record");
+    SEFL_PASS(check_record_turns(t));
     SEFL_NEED(t->local_steps == 1, SEFL_EINVAL,
               "task: training.steps is %u: must be 1 if privacy.unit is record", t->local_steps);
     SEFL_NEED(t->optim.kind == OPTIM_SGD, SEFL_EINVAL,
@@ -555,6 +591,12 @@ double task_lr(const task *t, uint64_t round)
     return left * t->lr + (1 - left) * t->lr_last;
 }
 
+static uint64_t record_uses(const task *t, uint64_t rounds)
+{
+    const dp_record_turns turns = task_record_turns(t);
+    return rounds > 0 ? dp_record_uses(&turns, 1, rounds) : 0;
+}
+
 dp_event task_event(const task *t, uint64_t count)
 {
     if (!t->claim)
@@ -564,7 +606,7 @@ dp_event task_event(const task *t, uint64_t count)
     const dp_event ev = { .noise = law,
                           .z = t->grid.z,
                           .rate = t->amplified ? t->rate : 1,
-                          .count = count,
+                          .count = task_limits_records(t) ? record_uses(t, count) : count,
                           .dim = dp_law_of(law)->uses_dim ? t->values : 0,
                           .sigma_steps = t->sigma_steps };
     if (t->filter.b == 0)

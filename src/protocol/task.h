@@ -22,6 +22,7 @@
 #include "model/layout.h"
 #include "privacy/filter.h"
 #include "privacy/grid.h"
+#include "privacy/record_turns.h"
 #include "protocol/modes/names.h"
 #include "protocol/signed.h"
 
@@ -70,6 +71,8 @@ typedef struct task {
     dp_filter filter;      /* correlated noise; b = 0: the noise of each round is independent */
     task_unit unit;
     uint32_t records_max; /* unit record: maximum records of a client per round; else 0 */
+    uint64_t
+        record_turns; /* unit record: maximum rounds that use one record, 1 to `rounds`; else 0 */
     task_sampling sampling;
     double rate; /* 1 for TASK_ALL */
     task_weights weights;
@@ -187,6 +190,18 @@ bool task_is_turn(const task *t, const uint8_t client[32], uint64_t round);
 /* True if a client that took part in round `last` (0: none) must not take part in this round. */
 bool task_is_soon(const task *t, uint64_t last, uint64_t round);
 
+/* True if a record is used in fewer rounds than the task has (privacy.record_turns). */
+static inline bool task_limits_records(const task *t)
+{
+    return t->unit == TASK_UNIT_RECORD && t->record_turns < t->rounds;
+}
+
+/* Returns the schedule of the records; unit record. */
+static inline dp_record_turns task_record_turns(const task *t)
+{
+    return (dp_record_turns){ t->record_turns, t->rounds, t->records_max };
+}
+
 /* Returns S after so many rounds of a task with a filter, slack included (privacy/filter.h). */
 double task_filter_s(const task *t, uint64_t rounds);
 
@@ -195,7 +210,8 @@ double task_filter_s(const task *t, uint64_t rounds);
 double task_model_z(const task *t);
 
 /* Returns the accountant's event for `count` releases of this task, against observers who do not
- * see participation: rate is 1 unless t->amplified.
+ * see participation: rate is 1 unless t->amplified. If records take turns, it has the uses of one
+ * record in the first `count` rounds.
  * If there is no claim (noise none), all members except count are zero, as in a ledger. With a
  * filter, the first `count` rounds are one release, and the event holds against everybody. Against
  * a server the ledger's budget check (store/ledger.h) uses min(count, max_rounds_per_client), and

@@ -9,7 +9,8 @@ dp_event task_event_server(const task *t, uint64_t rounds)
     dp_event ev = task_event(t, rounds);
     if (t->claim && t->filter.b == 0) {
         ev.rate = 1;
-        ev.count = dp_turns_in(&(dp_turns){ t->max_rounds_per_client, t->separation }, rounds);
+        if (!task_limits_records(t)) /* a record's turns are counted in ev already */
+            ev.count = dp_turns_in(&(dp_turns){ t->max_rounds_per_client, t->separation }, rounds);
     }
     return ev;
 }

@@ -290,14 +290,27 @@ static sefl_status no_guarantee(sefl_buf *out, const task *t)
             : "");
 }
 
+static sefl_status record_claim(sefl_buf *out, const task *t)
+{
+    SEFL_PASS(wr_fmt(out,
+                     "  Each round uses at most %u records of a client, and everybody can compute "
+                     "which: they take turns.\n",
+                     t->records_max));
+    if (!task_limits_records(t))
+        return wr_fmt(out, "  Every record is charged as if each round used it.\n");
+    return wr_fmt(
+        out,
+        "  A record is used in at most %llu of the %llu rounds, and is charged for these turns "
+        "alone. A client keeps the\n"
+        "  list of its records beside its ledger: if one of them is missing from its text, it "
+        "takes no part.\n",
+        (unsigned long long)t->record_turns, (unsigned long long)t->rounds);
+}
+
 static sefl_status sampling_claim(sefl_buf *out, const task *t)
 {
     if (t->unit == TASK_UNIT_RECORD)
-        return wr_fmt(out,
-                      "  Each round uses at most %u records of a client, and everybody can "
-                      "compute which. Every record is charged\n"
-                      "  as if each round used it.\n",
-                      t->records_max);
+        return record_claim(out, t);
     if (t->sampling == TASK_ALL)
         return wr_fmt(out, "  Every client may take part in every round, so no amplification by "
                            "sampling is claimed.\n");

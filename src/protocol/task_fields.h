@@ -102,6 +102,9 @@
       "what the claim protects: all text of a client, or a single record")                         \
     S("privacy.records_max", U64, t.records_max, "0", 0, 1 << 20, NULL,                            \
       "maximum number of records per client and round, if privacy.unit is record")                 \
+    S("privacy.record_turns", U64, t.record_turns, "0", 0, UINT32_MAX, NULL,                       \
+      "maximum number of rounds that use one record, if privacy.unit is record: the records take " \
+      "turns, and are charged for their turns; 0 means rounds.count, that is, no limit")           \
     S("privacy.sampling", CHOICE, t.sampling, "all", 0, 0, "all open",                             \
       "which clients take part: all, or a sample (open): each client flips its own coin, and AS "  \
       "sees who takes part", .gone = TASK_DRAWS, .instead = TASK_NO_DRAWS)                         \

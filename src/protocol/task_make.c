@@ -154,6 +154,9 @@ static const char *value_of(maker *m, const char *path)
         n = (uint64_t)((double)enrolled * ((double)rate / (double)PACK_ONE)) / 2;
         n /= m->separation; /* the clients take turns */
         n = n < 2 ? 2 : n;
+    } else if (strcmp(path, "privacy.record_turns") == 0 && is(s, "privacy.unit", "record") &&
+               strcmp(v, "0") == 0) {
+        n = settings_u64(s, "rounds.count");
     } else if (strcmp(path, "rounds.separation") == 0) {
         n = m->separation;
     } else if (strcmp(path, "training.lr") == 0 && strspn(v, "0.") == strcspn(v, "eE")) { /* 0 */

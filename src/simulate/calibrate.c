@@ -8,7 +8,6 @@
 #include "config/settings.h"
 #include "protocol/task_model.h"
 #include "roles/aggregator/step.h"
-#include "roles/client/record_turns.h"
 #include "simulate/servers.h"
 
 #include <limits.h>
@@ -36,8 +35,11 @@ typedef struct bench {
 
 uint64_t calibrate_words(const task *t, const corpus *text)
 {
-    if (t->unit == TASK_UNIT_RECORD)
-        return (uint64_t)text->line[text->doc[record_turns_of(t, 1, text->docs).count]];
+    if (t->unit == TASK_UNIT_RECORD) {
+        const dp_record_turns turns = task_record_turns(t);
+        const uint64_t n = dp_record_most(&turns, text->docs);
+        return (uint64_t)text->line[text->doc[n < t->records_max ? n : t->records_max]];
+    }
     uint64_t columns = t->model.batch, n = text->tokens;
     if (t->external)
         return 0;
@@ -82,6 +84,7 @@ static sefl_status time_training(const bench *b, rates *r)
     e.full = false;
     s.e = &e;
     s.task.local_epochs = 0;
+    s.task.record_turns = records ? s.task.rounds : 0; /* as many records as records_max */
     SEFL_TRY(work_new(&w, &s, b->pool, NULL, NULL, NULL));
     SEFL_TRY(sefl_new(&set, n, sizeof *set));
     for (uint32_t i = 0; i < n; i++)

@@ -158,7 +158,8 @@ sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double d
         out->z = z;
         z *= task_model_z(t) / t->grid.z;
     } else {
-        want.count = dp_turns_in(&(dp_turns){ t->max_rounds_per_client, t->separation }, t->rounds);
+        const task as_if = as_claimed(t);
+        want.count = task_event_server(&as_if, t->rounds).count;
         SEFL_PASS(dp_find_z(&z, &want, epsilon, &(dp_question){ .delta = delta }));
         out->z = z;
     }
@@ -286,6 +287,31 @@ static void three_ways(plan *p, const federation *s)
     p->has_ways = dp_turns_plan_compute(w) == SEFL_OK; /* not: too few clients, or no z */
 }
 
+/* Sites whose texts do not fit the turns of the records (privacy/record_turns.h). */
+static void record_warnings(plan *p, const federation *s)
+{
+    const task *t = &s->task;
+    uint32_t large = 0, small = 0;
+    if (t->unit != TASK_UNIT_RECORD)
+        return;
+    const dp_record_turns turns = task_record_turns(t);
+    for (uint32_t i = 0; i < s->clients; i++) {
+        large += s->text[i].docs > 0 && dp_record_unused(&turns, s->text[i].docs) > 0;
+        small += s->text[i].docs > 0 && dp_record_empty(&turns, s->text[i].docs) > 0;
+    }
+    if (large > 0)
+        plan_warn(&p->warnings,
+                  "texts with more records than rounds.count x privacy.records_max (%" PRIu64
+                  "): %" PRIu32 "; some of their records are never used",
+                  t->rounds * t->records_max, large);
+    if (small > 0)
+        plan_warn(
+            &p->warnings,
+            "texts with fewer records than rounds.count / privacy.record_turns (%.4g): %" PRIu32
+            "; in some rounds they use none, and are charged all the same",
+            (double)t->rounds / (double)t->record_turns, small);
+}
+
 static void privacy_warnings(plan *p, const federation *s)
 {
     plan_warnings *w = &p->warnings;
@@ -295,6 +321,7 @@ static void privacy_warnings(plan *p, const federation *s)
     char text[TASK_TURNS_TEXT];
     if (task_turns_warning(text, &s->task))
         plan_warn(w, "%s", text);
+    record_warnings(p, s);
     if (!s->e->protection->quantises)
         plan_warn(w, "protection none: the server sees every update; no privacy is claimed");
     else if (!p->claim)

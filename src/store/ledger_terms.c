@@ -197,9 +197,9 @@ sefl_status ledger_terms_check(const ledger_terms *t)
               t->rate);
     if (!law->claims) {
         SEFL_NEED(unused(t->z) && unused(t->rate) && unused(t->sigma_steps) && t->dim == 0 &&
-                      unused(t->epsilon_max) && unused(t->delta) &&
-                      t->max_rounds_per_client == 0 && t->unit == LEDGER_UNIT_CLIENT &&
-                      t->separation == 0 && t->filter.b == 0 && t->turns == 0,
+                      unused(t->epsilon_max) && unused(t->delta) && t->max_rounds_per_client == 0 &&
+                      t->unit == LEDGER_UNIT_CLIENT && t->separation == 0 && t->filter.b == 0 &&
+                      t->turns == 0,
                   SEFL_EINVAL, "noise is none: the other terms have no meaning and must be 0");
         return SEFL_OK;
     }

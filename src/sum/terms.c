@@ -20,6 +20,11 @@ ledger_terms terms_of_task(const task *t)
     out.epsilon_max = t->epsilon;
     out.delta = t->delta;
     out.separation = t->separation > 1 ? t->separation : 0;
+    if (task_limits_records(t)) {
+        out.turns = t->record_turns;
+        out.turn_rounds = t->rounds;
+        out.max_rounds_per_client = 0; /* it allows every round */
+    }
     if (t->filter.b > 0) {
         out.filter = t->filter;
         out.z = t->grid.z; /* not z / S, as in the event */

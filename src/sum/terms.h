@@ -12,11 +12,12 @@
 
 ledger_terms terms_of_task(const task *t);
 
-/* Returns the terms for a client's own ledger. Under open sampling a client charges only the rounds
- * for which it was selected. In those rounds its participation is certain, so there is no
+/* Returns the terms for a client's own ledger, without the list of its records, which the client
+ * adds if they take turns (store/record_list.h). Under open sampling a client charges only the
+ * rounds for which it was selected. In those rounds its participation is certain, so there is no
  * amplification. With correlated noise a client charges each update up to the task's last round.
  * The limits of the task do not appear: every round that the client charges costs something, even
- * if an AS makes it upload more often. */
+ * if an AS makes it upload more often. Only the turns of its records do: the client keeps them. */
 ledger_terms terms_of_client(const task *t);
 
 #endif

@@ -97,10 +97,11 @@ fed_provision records --clients 3 --words 600 --vocab "$dir/open/vocab.txt" --in
     --set model.embed=16 --set model.hidden=16 --set model.block=8 --set 'training.only=rnn.*' \
     --set privacy.claim=dp --set privacy.z=1 --set privacy.clip=1 \
     --set privacy.epsilon=20 --set privacy.delta=1e-5 --set rounds.count=2 --set training.epochs=0 --set training.steps=1 \
-    --set privacy.unit=record --set privacy.records_max=40
+    --set privacy.unit=record --set privacy.records_max=40 --set privacy.record_turns=1
 "$SEFL" task show --explain "$fed/public/task.json" > "$dir/explained" || fail "task show"
 grep -q "for 608 values" "$dir/provision.out" || fail "the update is not the body: $(cat "$dir/provision.out")"
 grep -q "Each round uses at most 40 records of a client" "$dir/explained" || fail "$(cat "$dir/explained")"
+grep -q "A record is used in at most 1 of the 2 rounds" "$dir/explained" || fail "$(cat "$dir/explained")"
 fed_servers --linger 2
 fed_clients 1 2 3
 everybody_done 60
@@ -109,7 +110,9 @@ for l in csp aggregator clients/client-01; do
     "$SEFL" privacy spent "$fed/$l/ledger" > "$dir/spent" || fail "privacy spent"
     grep -q "unit record, joint noise, z 1, rate 1," "$dir/spent" || fail "$(cat "$dir/spent")"
     grep -q "FOR A RECORD" "$dir/spent" || fail "$(cat "$dir/spent")"
+    grep -q "each is charged for at most 1 of 2 rounds" "$dir/spent" || fail "$(cat "$dir/spent")"
 done
+[ "$(find "$fed/clients" -name 'ledger.records-*' | wc -l)" = 3 ] || fail "no lists of records"
 
 # ---- lost clients ------------------------------------------------------------------------------
 note "75 % of the clients are killed in the middle of a round, then all of them"

@@ -101,6 +101,18 @@ plan 2 --epsilon 1 --z 1; says "either --epsilon"
 plan 2 --epsilon 1 --pld; says "joint noise has no"
 plan 2 --epsilon 1 --smple-rate 1; says "did you mean --sample-rate?"
 expect 2 "$SEFL" privacy plan --clients 10 --rounds 5 --epsilon 1; says "plan requires --delta"
+
+# records that take turns
+records() { expect "$1" "$SEFL" privacy plan --clients 10 --rounds 140 --delta 1e-5 --epsilon 8 "$2" "$3" "$4" "$5" "$6" "$7"; }
+records 0 --unit record --records 1000 --record-turns 10
+says "noise multiplier z                 2.021263"; says "noise over signal                  2.75 "
+says "each of a client's 1000 is used in at most 10 rounds"; says "privacy.records_max                72 "
+says "z 7.562871, noise over signal 0.735, 14 times the training"
+records 2 --unit record --records 1000 --record-turns 141; says "at most --rounds"
+records 2 --unit client --record-turns 5 --dim 1000; says "need --unit record"
+expect 2 "$SEFL" privacy plan --clients 10 --rounds 140 --delta 1e-5 --epsilon 8 --unit record --records 9 \
+    --record-turns 5 --max-rounds-per-client 7
+says "do not go together"
 expect 2 "$SEFL" privacy; says "plan, spent or new"
 expect 2 "$SEFL" privacy paln; says "did you mean 'plan'?"
 
@@ -126,7 +138,7 @@ says "need --correlated"
 ledger=$SEFL_SOURCE/tests/vectors/store/ledger-v4.bin
 expect 0 "$SEFL" privacy spent "$ledger"
 says 'population "people"'; says "5 rounds of 3 tasks"; says "z / S = 16 / 1.57 = 10.19"; says "against a server"
-says "against others"; says "74db4fa6944a1fe1"
+says "against others"; says "6bc61a0e205306ce"
 expect 0 "$SEFL" privacy spent "$ledger" --json; says '"tasks":[{"task":"000102'
 expect 0 "$SEFL" privacy spent "$ledger" --delta 1e-9; says "at delta 1e-09"
 expect 2 "$SEFL" privacy spent "$ledger" --delta 2

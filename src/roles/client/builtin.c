@@ -16,6 +16,7 @@ static client_train job_of(const builtin *b, const trainer_round *r)
 {
     return (client_train){ .task = r->task,
                            .text = b->c.text,
+                           .list = b->c.list,
                            .eos = vocab_eos(b->c.words),
                            .client = r->client,
                            .round = r->round,

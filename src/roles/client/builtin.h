@@ -19,11 +19,13 @@
 #include "base/pool.h"
 #include "model/corpus/corpus.h"
 #include "roles/client/trainer.h"
+#include "store/record_list.h"
 
 typedef struct builtin_config {
     const task *task;
     const vocab *words;
     const corpus *text;
+    const record_list *list;        /* the places of the records; NULL: their order in the text */
     pool *pool;                     /* NULL: only the calling thread */
     const char *device, *precision; /* as in model/engine/engine.h; records train on the CPU */
     sefl_log *log;                  /* NULL: silent */

@@ -181,6 +181,7 @@ static void drop_task(client *c)
     builtin_free(c->builtin);
     corpus_clear(&c->text);
     corpus_clear(&c->held);
+    record_list_clear(&c->list);
     buf_clear(&c->news);
     vocab_free(c->words);
     upload_key_clear(&c->upload);
@@ -534,9 +535,11 @@ static sefl_status read_text(client *c)
     SEFL_PASS(read_one(c, &c->text, c->cfg->text));
     look_at_unknown(c);
     SEFL_PASS(read_held(c));
+    SEFL_PASS(client_open_records(c));
     return builtin_new(&c->builtin, &(builtin_config){ .task = &c->t,
                                                        .words = c->words,
                                                        .text = &c->text,
+                                                       .list = c->list.record ? &c->list : NULL,
                                                        .pool = c->pool,
                                                        .device = c->cfg->device,
                                                        .precision = c->cfg->precision,

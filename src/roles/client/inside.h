@@ -1,5 +1,5 @@
-/* inside: the state that client.c (sets up and runs a client) and round.c (executes a round)
- * share. */
+/* inside: the state that client.c (sets up and runs a client), records.c and round.c (executes a
+ * round) share. */
 #ifndef ROLES_CLIENT_INSIDE_H
 #define ROLES_CLIENT_INSIDE_H
 
@@ -12,6 +12,7 @@
 #include "roles/client/upload_key.h"
 #include "roles/control.h"
 #include "roles/own_cert.h"
+#include "store/record_list.h"
 #include "store/text_ledger.h"
 
 #include <pthread.h>
@@ -48,6 +49,7 @@ struct client {
     uint64_t asked_in; /* the last round in which a request for proofs got no answer */
     vocab *words;
     corpus text, held;            /* held: eval: own, not trained on */
+    record_list list;             /* the places of the records, if the task limits their turns */
     uint8_t judged[SHA256_BYTES]; /* the model that was evaluated last ... */
     double perplexity;            /* ... and its result */
     round_end end;                /* round 0: the task is not over, or has no final model */
@@ -113,6 +115,10 @@ sefl_status client_budget(client *c, uint64_t round) SEFL_MUST_CHECK;
 /* True if this client may take part in the round by rounds.separation: it is its turn, and its own
  * ledger has no round that is too near. */
 bool client_is_turn(const client *c, uint64_t round);
+
+/* Gives the records of the text their places, before anything is charged (store/record_list.h), and
+ * warns the owner if the text has too many or too few of them for the task's turns. */
+sefl_status client_open_records(client *c) SEFL_MUST_CHECK;
 
 /* Executes one order and reports the result to the participant. *new_task: AS has a new task. */
 sefl_status client_obey(client *c, const participant_order *order, bool *new_task) SEFL_MUST_CHECK;

@@ -5,7 +5,6 @@
 #include "model/train.h"
 #include "privacy/mechanism/quantise.h"
 #include "protocol/modes/mode.h"
-#include "roles/client/record_turns.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -153,10 +152,13 @@ sefl_status client_train_records(const client_train *c, int64_t *X, size_t *zero
                                  int64_t *scratch, float *v, const sefl_rng *coins)
 {
     sefl_status st = SEFL_OK;
-    const record_turns d = record_turns_of(c->task, c->round, c->text->docs);
+    const size_t n = c->list ? c->list->n : c->text->docs;
+    const dp_record_turns turns = task_record_turns(c->task);
+    const dp_record_places d = dp_record_round(&turns, n, c->round);
     records r = { .c = c, .X = X, .one = scratch, .v = v, .coins = coins };
     for (size_t i = 0; i < d.count; i++) {
-        SEFL_TRY(one_record(&r, record_turns_at(&d, i), i));
+        const size_t place = (size_t)dp_record_place(&d, i);
+        SEFL_TRY(one_record(&r, c->list ? c->list->record[place] : place, i));
         SEFL_TRY(tick(c, i + 1, d.count));
     }
 done:

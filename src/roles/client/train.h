@@ -6,7 +6,8 @@
  *     unit record   SEFL_TRY(client_train_records(&c, X, &zeroed, scratch, v, &coins));
  *
  * Records. A record is a document of corpus.h: a JSONL or CSV record, a text under a heading, or a
- * line. record_turns.h says which of them a round uses. No record counts twice in a round.
+ * line. Records take turns (privacy/record_turns.h), so a round may use only some of them. No
+ * record counts twice in a round.
  *
  * The content of one record must not affect how the client processes the others, or the privacy
  * bound for a record would not hold. The records of a round, and their dropout masks, depend only
@@ -24,6 +25,7 @@
 #include "model/corpus/corpus.h"
 #include "model/engine/engine.h"
 #include "protocol/task.h"
+#include "store/record_list.h"
 
 typedef struct client_train {
     const task *task;
@@ -33,6 +35,7 @@ typedef struct client_train {
     uint64_t round;
     engine *e; /* unit client: has the round's theta (engine_theta); training uses slot 0 */
     lm *m;     /* unit record: has the round's theta */
+    const record_list *list;       /* the places of the records; NULL: their order in the text */
     const sefl_progress *progress; /* steps or records; may stop training (SEFL_ECANCELLED) */
 } client_train;
 

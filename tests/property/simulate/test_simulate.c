@@ -27,6 +27,8 @@ static void full_is_clear(void **state)
           "privacy.weights=capped privacy.weight_cap=200 server.step=adam server.lr=0.01" },
         { "open", "privacy.sampling=open privacy.rate=0.6 rounds.threshold=2" },
         { "record", "privacy.unit=record privacy.records_max=3 training.lr=1" },
+        { "record-turns", "privacy.unit=record privacy.records_max=3 privacy.record_turns=1 "
+                          "training.lr=1 privacy.claim=dp privacy.z=1 privacy.epsilon=7" },
         { "quantile", "privacy.clip_quantile=0.5" },
         { "only", "training.only=rnn.weight_ih*,decoder.bias" },
         { "only-capped", "training.only=decoder.* privacy.weights=capped privacy.weight_cap=200 "

@@ -132,7 +132,8 @@ static const review task_reviews[] = {
     { "privacy.delta", AGREED, false },
     { "privacy.filter", AGREED, false },
     { "privacy.unit", AGREED, false },
-    { "privacy.records_max", AGREED, true }, /* a bound */
+    { "privacy.records_max", AGREED, true },  /* a bound */
+    { "privacy.record_turns", AGREED, true }, /* a bound, for every client's records alike */
     { "privacy.sampling", AGREED, false },
     { "privacy.rate", AGREED, false },
     { "privacy.weights", AGREED, true },    /* equal or capped: a mode */

@@ -253,6 +253,44 @@ static void test_z_of_epsilon(void **state)
     task_clear(&t);
 }
 
+/* ---- records that take turns ----------------------------------------------------------------- */
+
+/* Charged for their turns: z is that of so many releases, whatever the number of rounds. */
+static void test_record_turns(void **state)
+{
+    (void)state;
+    static const char *const modes[] = { "privacy.noise=joint", "privacy.noise=own" };
+    for (size_t i = 0; i < 2; i++) {
+        task all, some, few;
+        uint64_t rounds;
+        CHECK_OK(sample_task(&all, modes[i], "privacy.unit=record", "privacy.records_max=9",
+                             "rounds.count=40", NULL));
+        assert_true(all.record_turns == 40 && !task_limits_records(&all));
+        assert_true(task_event(&all, 40).count == 40 && task_event_server(&all, 7).count == 7);
+        CHECK_OK(sample_task(&some, modes[i], "privacy.unit=record", "privacy.records_max=9",
+                             "rounds.count=40", "privacy.record_turns=4", NULL));
+        assert_true(some.record_turns == 4 && task_limits_records(&some));
+        for (uint64_t r = 0; r <= 40; r++) {
+            assert_int_equal(task_event(&some, r).count, (r + 9) / 10);
+            assert_int_equal(task_event_server(&some, r).count, (r + 9) / 10);
+        }
+        CHECK_OK(sample_task(&few, modes[i], "privacy.unit=record", "privacy.records_max=9",
+                             "rounds.count=4", NULL));
+        assert_string_equal(some.z, few.z);
+        assert_true(some.grid.z < all.grid.z);
+        CHECK_OK(task_budget_rounds(&rounds, &some));
+        assert_int_equal(rounds, 40);
+        task_clear(&some);
+        /* less noise: the task ends before the round in which a record is used once more */
+        CHECK_OK(sample_task(&some, modes[i], "privacy.unit=record", "privacy.records_max=9",
+                             "rounds.count=40", "privacy.record_turns=4", "privacy.early_end=true",
+                             "privacy.z=1.2", NULL));
+        CHECK_OK(task_budget_rounds(&rounds, &some));
+        assert_true(rounds > 0 && rounds < 40 && rounds % 10 == 0);
+        task_clear(&all), task_clear(&some), task_clear(&few);
+    }
+}
+
 /* ---- correlated noise ------------------------------------------------------------------------ */
 
 /* The rounds of a task with a filter are one release with noise z / S; z follows from epsilon. */
@@ -441,8 +479,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_classic_epsilon), cmocka_unit_test(test_sampling_and_divisor),
         cmocka_unit_test(test_noise_modes),     cmocka_unit_test(test_mode_tables),
-        cmocka_unit_test(test_z_of_epsilon),    cmocka_unit_test(test_filter),
-        cmocka_unit_test(test_carries),         cmocka_unit_test(test_turns_end),
+        cmocka_unit_test(test_z_of_epsilon),    cmocka_unit_test(test_record_turns),
+        cmocka_unit_test(test_filter),          cmocka_unit_test(test_carries),
+        cmocka_unit_test(test_turns_end),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

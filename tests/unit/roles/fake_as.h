@@ -535,7 +535,21 @@ static inline void fake_model(fake_as *f, const vocab *words)
     }
 }
 
-/* Signs a task made of these settings; `signers`: bit 0 AS, bit 1 CSP. */
+/* Signs a task's document; `signers`: bit 0 AS, bit 1 CSP. */
+static inline void fake_sign(fake_as *f, unsigned signers, sefl_span doc)
+{
+    task_clear(&f->t);
+    CHECK_OK(task_read(&f->t, doc));
+    envelope env = { .kind = SIGN_TASK, .content = doc };
+    if (signers & 1)
+        CHECK_OK(envelope_sign(&env, SIGNER_AS, sample_as));
+    if (signers & 2)
+        CHECK_OK(envelope_sign(&env, SIGNER_CSP, sample_csp));
+    buf_reset(&f->task_env);
+    CHECK_OK(envelope_write(&f->task_env, &env));
+}
+
+/* Signs a task made of these settings. */
 static inline void fake_task(fake_as *f, unsigned signers, const vocab *words, const char *a,
                              const char *b, const char *c)
 {
@@ -551,15 +565,7 @@ static inline void fake_task(fake_as *f, unsigned signers, const vocab *words, c
                              "training.lr=1", "population=testers", "crypto.scheme=pad",
                              a ? a : "name=sample", b ? b : "name=sample", c ? c : "name=sample",
                              NULL));
-    task_clear(&f->t);
-    CHECK_OK(task_read(&f->t, buf_span(&doc)));
-    envelope env = { .kind = SIGN_TASK, .content = buf_span(&doc) };
-    if (signers & 1)
-        CHECK_OK(envelope_sign(&env, SIGNER_AS, sample_as));
-    if (signers & 2)
-        CHECK_OK(envelope_sign(&env, SIGNER_CSP, sample_csp));
-    buf_reset(&f->task_env);
-    CHECK_OK(envelope_write(&f->task_env, &env));
+    fake_sign(f, signers, buf_span(&doc));
     buf_clear(&doc);
 }
 

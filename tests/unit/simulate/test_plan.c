@@ -182,6 +182,27 @@ static void warnings(void **state)
     assert_true(warns(&p, "most rounds will be skipped"));
 }
 
+/* Sites whose texts do not fit the turns of the records, and what the turns cost. */
+static void record_turns(void **state)
+{
+    (void)state;
+    plan all, some;
+    made(&all,
+         "clients=4 data.words=2000 privacy.unit=record privacy.records_max=1000 training.epochs=0 "
+         "training.steps=1 rounds.count=3 privacy.z=1");
+    assert_false(warns(&all, "are never used") || warns(&all, "they use none"));
+    made(&some,
+         "clients=4 data.words=2000 privacy.unit=record privacy.records_max=1 training.epochs=0 "
+         "training.steps=1 rounds.count=3 privacy.z=1 privacy.record_turns=2");
+    assert_true(warns(&some, "more records than rounds.count x privacy.records_max (3): 4;"));
+    assert_true(some.words < all.words && some.epsilon_server < all.epsilon_server);
+    made(&some,
+         "clients=4 data.words=2000 privacy.unit=record privacy.records_max=1 training.epochs=0 "
+         "training.steps=1 rounds.count=2000 privacy.z=1 privacy.record_turns=1");
+    assert_true(warns(&some, "fewer records than rounds.count / privacy.record_turns "
+                             "(2000): 4;"));
+}
+
 /* The noise in the last model three ways, as `sefl privacy plan --correlated` computes it: with the
  * task's turns and filter, or with proposed ones. */
 static void three_ways(void **state)
@@ -360,12 +381,12 @@ static void deployed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_add_up), cmocka_unit_test(classic),
-        cmocka_unit_test(words),        cmocka_unit_test(signal_of_a_round),
-        cmocka_unit_test(warnings),     cmocka_unit_test(three_ways),
-        cmocka_unit_test(epsilons),     cmocka_unit_test(rates_file),
-        cmocka_unit_test(measures),     cmocka_unit_test(memory_of_a_run),
-        cmocka_unit_test(deployed),
+        cmocka_unit_test(parts_add_up),    cmocka_unit_test(classic),
+        cmocka_unit_test(words),           cmocka_unit_test(signal_of_a_round),
+        cmocka_unit_test(warnings),        cmocka_unit_test(record_turns),
+        cmocka_unit_test(three_ways),      cmocka_unit_test(epsilons),
+        cmocka_unit_test(rates_file),      cmocka_unit_test(measures),
+        cmocka_unit_test(memory_of_a_run), cmocka_unit_test(deployed),
     };
     int rc = cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
     federation_key_clear(&small_key);

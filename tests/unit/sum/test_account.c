@@ -53,6 +53,18 @@ static void terms(void **state)
     CHECK_OK(ledger_terms_check(&l));
     assert_true(l.rate == 1 && l.unit == LEDGER_UNIT_RECORD);
 
+    /* records that take turns: the same on both servers; no limit when each round uses them all */
+    t.rounds = t.record_turns = 50;
+    l = terms_of_task(&t);
+    CHECK_OK(ledger_terms_check(&l));
+    assert_true(l.turns == 0 && l.turn_rounds == 0 && l.max_rounds_per_client == 50);
+    t.record_turns = 10;
+    for (int client = 0; client < 2; client++) {
+        l = client ? terms_of_client(&t) : terms_of_task(&t);
+        CHECK_OK(ledger_terms_check(&l));
+        assert_true(l.turns == 10 && l.turn_rounds == 50 && l.max_rounds_per_client == 0);
+    }
+
     t = some_task(2, TASK_NOISE_OWN, true);
     l = terms_of_task(&t);
     CHECK_OK(ledger_terms_check(&l));

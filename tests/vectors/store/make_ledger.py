@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes ledger-v4.bin from the format's description (src/store/ledger.h), without our C code.
+"""Writes ledger-v4.bin and turns-v4.bin from the format's description (src/store/ledger.h), without our C code.
 
-    python3 tests/vectors/store/make_ledger.py tests/vectors/store/ledger-v4.bin
+    python3 tests/vectors/store/make_ledger.py tests/vectors/store
 """
 import hashlib
 import struct
@@ -17,9 +17,10 @@ def varint(v):
 
 
 def task(ident, noise, unit, z, rate, dim, steps, most, epsilon, delta, apart=0, gamma=(0, 0, 0, 0),
-         horizon=0, units=0.0):
+         horizon=0, units=0.0, turns=0, rounds=0, listed=bytes(32)):
     return (b"\x02" + ident + bytes([noise, unit])
-            + struct.pack("<ddQdQddQ4HQd", z, rate, dim, steps, most, epsilon, delta, apart, *gamma, horizon, units))
+            + struct.pack("<ddQdQddQ4HQdQQ", z, rate, dim, steps, most, epsilon, delta, apart, *gamma, horizon, units,
+                          turns, rounds) + listed)
 
 
 bodies = [
@@ -33,11 +34,18 @@ bodies = [
     task(bytes(range(64, 96)), 1, 0, 16.0, 1.0, 945510, 0.0, 5, 8.0, 1e-6, 20, (3000, 200, 0, 0), 100, 2.0 ** 39),
     b"\x03" + varint(2) + varint(21),
 ]
-out = b"SEFLLDG4"
-prev = hashlib.sha256(out).digest()
-for body in bodies:
-    head = struct.pack("<I", len(body))
-    prev = hashlib.sha256(prev + head + body).digest()
-    out += head + struct.pack("<I", len(body) ^ 0xffffffff) + body + prev
-open(sys.argv[1], "wb").write(out)
-print(prev.hex())
+turns = [
+    b"\x01" + varint(6) + b"people",
+    task(bytes(range(96, 128)), 1, 1, 2.5, 1.0, 945510, 0.0, 0, 8.0, 1e-6, turns=10, rounds=140,
+         listed=bytes(range(200, 232))),
+    b"\x03" + varint(0) + varint(140),
+]
+for name, records in (("ledger", bodies), ("turns", turns)):
+    out = b"SEFLLDG4"
+    prev = hashlib.sha256(out).digest()
+    for body in records:
+        head = struct.pack("<I", len(body))
+        prev = hashlib.sha256(prev + head + body).digest()
+        out += head + struct.pack("<I", len(body) ^ 0xffffffff) + body + prev
+    open(f"{sys.argv[1]}/{name}-v4.bin", "wb").write(out)
+    print(prev.hex())

@@ -5,7 +5,7 @@ no libraries.
     python3 tests/vectors/store/make_turns.py > tests/vectors/store/turns.csv
 
 uses     the most often that one record is used in the rounds first .. last, counted: the schedule of
-         docs/PRIVACY.md, section 4, is run with exact fractions for sites of 1 to 150 records and
+         docs/PRIVACY.md, section 7, is run with exact fractions for sites of 1 to 150 records and
          several values of records_max.
 epsilon  of so many releases of the joint noise, without sampling, at delta: the Renyi divergence of
          order a is that of a Gaussian of multiplier z / sqrt(1.0048), and uses x values x 1.1e-22 is

@@ -1,5 +1,6 @@
 /* The ledger's bytes, against a file made from the description alone (make_ledger.py). */
 #include "support/check.h"
+#include "support/folder.h"
 
 #include "base/file.h"
 #include "store/ledger.h"
@@ -70,8 +71,38 @@ static void same_bytes(void **state)
     rmdir(dir);
 }
 
+/* A client's ledger of records that take turns. */
+static void same_turns(void **state)
+{
+    (void)state;
+    sefl_buf want = { 0 }, got = { 0 };
+    ledger *l = NULL;
+    ledger_terms t = { .noise = DP_NOISE_JOINT,
+                       .unit = LEDGER_UNIT_RECORD,
+                       .z = 2.5,
+                       .rate = 1,
+                       .dim = 945510,
+                       .epsilon_max = 8,
+                       .delta = 1e-6,
+                       .turns = 10,
+                       .turn_rounds = 140 };
+    for (int i = 0; i < 32; i++)
+        t.task[i] = (uint8_t)(96 + i), t.list[i] = (uint8_t)(200 + i);
+    CHECK_OK(ledger_create(folder_path("ledger"), "people"));
+    CHECK_OK(ledger_open(&l, folder_path("ledger"), "people", NULL));
+    CHECK_OK(ledger_charge(l, &t, 140, NULL));
+    ledger_close(l);
+    CHECK_OK(file_read(&want, SEFL_SOURCE_DIR "/tests/vectors/store/turns-v4.bin", 1 << 16));
+    CHECK_OK(file_read(&got, folder_path("ledger"), 1 << 16));
+    assert_int_equal(want.n, got.n);
+    assert_memory_equal(want.p, got.p, got.n);
+    buf_clear(&want);
+    buf_clear(&got);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bytes) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest tests[] = { cmocka_unit_test(same_bytes),
+                                        cmocka_unit_test(same_turns) };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

@@ -1,0 +1,62 @@
+/* The records of the text as a task sees them: their names, places and turns. */
+#include "roles/client/inside.h"
+
+#include "base/ct.h"
+
+#include <string.h>
+
+/* The name of a record is a keyed hash of its words. */
+static void name_record(void *ctx, const uint8_t key[RECORD_KEY], size_t i,
+                        uint8_t out[RECORD_NAME])
+{
+    const corpus *text = ctx;
+    const size_t from = text->line[text->doc[i]], to = text->line[text->doc[i + 1]];
+    uint8_t hash[SHA256_BYTES], word[4];
+    sha256 h;
+    sha256_init(&h);
+    sha256_add(&h, span_of_str("sefl record 1"));
+    sha256_add(&h, span_of(key, RECORD_KEY));
+    for (size_t w = from; w < to; w++) {
+        store_u32(word, text->token[w]);
+        sha256_add(&h, span_of(word, sizeof word));
+    }
+    sha256_end(&h, hash);
+    memcpy(out, hash, RECORD_NAME);
+    sefl_wipe(word, sizeof word);
+}
+
+/* Tells the owner if the text does not fit the task's turns. */
+static void look_at_turns(const client *c, uint64_t n)
+{
+    const dp_record_turns turns = task_record_turns(&c->t);
+    const uint64_t unused = dp_record_unused(&turns, n), empty = dp_record_empty(&turns, n);
+    if (unused > 0)
+        log_warn(c->o.log, "the task has too few rounds for this text: it never uses some records",
+                 lf_u64("records", n), lf_u64("unused", unused),
+                 lf_u64("records_max", c->t.records_max), lf_u64("rounds", c->t.rounds));
+    if (empty > 0)
+        log_warn(c->o.log,
+                 "this text has too few records for the task: some rounds use none of them, and "
+                 "are charged all the same",
+                 lf_u64("records", n), lf_u64("rounds_without", empty),
+                 lf_u64("record_turns", c->t.record_turns), lf_u64("rounds", c->t.rounds));
+    if (c->list.later > 0)
+        log_warn(c->o.log,
+                 "some records came to the text after the task's first round here: this task does "
+                 "not use them",
+                 lf_u64("records", c->list.later));
+}
+
+sefl_status client_open_records(client *c)
+{
+    if (c->t.unit != TASK_UNIT_RECORD)
+        return SEFL_OK;
+    if (task_limits_records(&c->t)) {
+        SEFL_PASS(record_list_open(
+            &c->list, c->book, c->cfg->ledger, c->t.id,
+            &(record_names){ .n = c->text.docs, .ctx = &c->text, .name = name_record }));
+        memcpy(c->terms.list, c->list.hash, sizeof c->terms.list);
+    }
+    look_at_turns(c, task_limits_records(&c->t) ? c->list.n : c->text.docs);
+    return SEFL_OK;
+}
