@@ -222,8 +222,12 @@ static sefl_status write_client(const kits_config *c, dir_tree *at, uint32_t i)
               .role = "client",
               .what = name,
               .network = "this machine must reach AS; nobody needs to reach this machine.",
-              .result = "the client trains on client/text and leaves the final model in "
-                        "client/state/models." };
+              .result = c->external
+                            ? "the client trains with your program: set `trainer` in "
+                              "client/client.yml to its command first (docs/TRAINER.md). It leaves "
+                              "the final model in client/state/models."
+                            : "the client trains on client/text and leaves the final model in "
+                              "client/state/models." };
     return write_kit(&k, (const char *const[]){ "client", from, NULL });
 }
 

@@ -22,6 +22,7 @@ typedef struct kits_config {
     host_port as, csp;
     uint32_t clients;
     unsigned width; /* number of digits in a client's number */
+    bool external;  /* clients train with their owners' programs */
 } kits_config;
 
 /* Reads "AS,CSP": two host names or addresses, each with or without a port. The default ports are

@@ -103,7 +103,8 @@ static sefl_status start_settings(drafting *d)
     /* a round ends when every site has sent its update; a missing one costs ten minutes */
     SEFL_PASS(SET(d, "rounds.count=10"));
     SEFL_PASS(SET(d, "rounds.deadline_ms=600000"));
-    SEFL_PASS(SET(d, "rounds.extend_ms=600000"));
+    SEFL_PASS(SET(d, "rounds.extend_ms=300000"));
+    SEFL_PASS(SET(d, "rounds.extensions=2"));
     if (is_free(d, "rounds.enrolled")) {
         SEFL_NEED(
             sites >= 2, SEFL_EINVAL,

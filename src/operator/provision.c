@@ -446,7 +446,8 @@ static sefl_status write_kits(build *b)
                                       .as = b->report.as,
                                       .csp = b->report.csp,
                                       .clients = b->clients,
-                                      .width = b->width });
+                                      .width = b->width,
+                                      .external = is(b, "model.body", "external") });
 }
 
 static sefl_status write_clients(build *b)

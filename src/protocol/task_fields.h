@@ -121,7 +121,8 @@
     S("rounds.clients_max", U64, t.clients_max, "0", 0, 1 << 24, NULL,                             \
       "maximum number of clients in a sum; 0 means all enrolled clients")                          \
     S("rounds.threshold", U64, t.threshold, "0", 0, 1 << 24, NULL,                                 \
-      "minimum number of clients in a sum; 0 means half of the enrolled clients")                  \
+      "minimum number of clients in a sum; 0 means half of the enrolled clients (a quarter of "    \
+      "them in an experiment)")                                                                    \
     S("rounds.enough", U64, t.enough, "0", 0, 1 << 24, NULL,                                       \
       "number of updates that closes a round early; 0 means that it never closes early")           \
     S("rounds.deadline_ms", U64, t.deadline_ms, "600000", 1, TASK_MS_MAX, NULL,                    \

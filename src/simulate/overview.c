@@ -1,9 +1,11 @@
 #include "simulate/overview.h"
 
 #include "base/file.h"
+#include "base/hex.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "config/yaml/yaml.h"
+#include "model/corpus/corpus.h"
 #include "protocol/modes/mode.h"
 #include "report/report.h"
 
@@ -16,14 +18,36 @@ static bool is(const settings *s, const char *key, const char *word)
     return strcmp(settings_text(s, key), word) == 0;
 }
 
-/* Describes the text that perplexity is measured on: part of data.path, or generated. */
+enum { TEXT_NAME = 1001 };
+
+/* Names a file by its contents, or by its path if it cannot be read: runs may reach the same text
+ * through different folders. */
+static void name_file(char out[TEXT_NAME], const char *path)
+{
+    uint8_t hash[SHA256_BYTES];
+    if (*path && file_exists(path) && file_sha256(hash, NULL, path) == SEFL_OK)
+        hex_write(out, hash, sizeof hash);
+    else
+        snprintf(out, TEXT_NAME, "%s", path);
+}
+
+/* Describes the text that perplexity is measured on: that of data.path, or generated. */
 static void name_text(overview *o, const settings *s)
 {
     const char *path = settings_text(s, "data.path");
-    if (*path)
-        snprintf(o->text, sizeof o->text, "%.1000s, words %.1000s %.24s", path,
-                 settings_text(s, "data.vocab"), settings_text(s, "data.vocab_words"));
-    else
+    char text[TEXT_NAME], words[TEXT_NAME];
+    corpus_paths at = { 0 };
+    if (*path) {
+        const bool found = corpus_paths_find(&at, path) == SEFL_OK;
+        const char *valid = found && at.path[CORPUS_VALID] ? at.path[CORPUS_VALID]
+                            : found                        ? at.path[CORPUS_TRAIN]
+                                                           : path;
+        name_file(text, valid);
+        name_file(words, settings_text(s, "data.vocab"));
+        snprintf(o->text, sizeof o->text, "%s, words %s %.24s", text, words,
+                 settings_text(s, "data.vocab_words"));
+        corpus_paths_clear(&at);
+    } else
         snprintf(o->text, sizeof o->text,
                  "generated, seed %.24s, %.24s clients, %.24s words, alpha %.40s",
                  settings_text(s, "seed"), settings_text(s, "clients"),

@@ -54,6 +54,7 @@ expect 0 "$SEFL" model info runs/first/model/last.safetensors
 expect 0 "$SEFL" simulate -c e.yml; says "is already finished"
 expect 1 "$SEFL" simulate -c e.yml --set seed=2; says "holds another run (seed differs)"
 expect 0 "$SEFL" simulate -c runs/first/config.yml --set name=again --quiet
+silent "round 1/"
 [ "$(hash_of first)" = "$(hash_of again)" ] || fail "config.yml is another experiment"
 
 # the release check blocks unusable models: the initial model stays, and three in a row end the run

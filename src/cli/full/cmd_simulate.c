@@ -117,6 +117,8 @@ static void on_round(void *ctx, const run_line *r)
     s->round = r->round;
     s->rounds_here++;
     meter_stop(&s->line);
+    if (s->quiet && !s->json)
+        return;
     if (s->json)
         (void)!print_made(run_line_write(&b, r, NULL), &b);
     else
@@ -350,7 +352,7 @@ static const setting_def options[] = {
       .help = "Folder in which each run gets its own folder" },
     { "json", SETTING_FLAG, SETTING_TO(session, json),
       .help = "Print each round and each run as one JSON object" },
-    { "quiet", SETTING_FLAG, SETTING_TO(session, quiet), .help = "Do not print progress" },
+    { "quiet", SETTING_FLAG, SETTING_TO(session, quiet), .help = "Print only the summary" },
 #ifdef SEFL_MPI
     { "groups", SETTING_U64, "1", .min = 1, .max = EXPERIMENT_RUNS_MAX, SETTING_TO(session, groups),
       .help = "Under mpirun: divide the ranks into this many groups; each takes every N-th run of "

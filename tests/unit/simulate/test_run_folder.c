@@ -243,6 +243,33 @@ static void overviews(void **state)
     assert_non_null(strstr(sefl_last_error(), "does not exist"));
 }
 
+/* Runs reach their text through different folders: its contents tell whether it is the same. */
+static void texts(void **state)
+{
+    (void)state;
+    static const char *const valid[] = { "one text\n", "one text\n", "another\n" };
+    overview o[3];
+    for (int i = 0; i < 3; i++) {
+        run_folder f;
+        bool fresh;
+        char data[32], path[4096], config[5000], name[16];
+        snprintf(data, sizeof data, "data-%d", i);
+        snprintf(name, sizeof name, "text-%d", i);
+        CHECK_OK(file_make_folder(folder_path(data), 0777));
+        snprintf(path, sizeof path, "%s/valid.txt", folder_path(data));
+        CHECK_OK(file_write_atomic(path, span_of_str(valid[i]), 0644));
+        snprintf(path, sizeof path, "%s/train.txt", folder_path(data));
+        CHECK_OK(file_write_atomic(path, span_of_str(data), 0644));
+        snprintf(config, sizeof config, "name: %s\nclients: 100\ndata.path: %s\n", name,
+                 folder_path(data));
+        CHECK_OK(run_folder_open(&f, folder_path("runs"), name, span_of_str(config), &fresh));
+        CHECK_OK(overview_read(&o[i], f.root));
+        run_folder_close(&f);
+    }
+    assert_false(overview_differ(&o[0], &o[1]));
+    assert_true(overview_differ(&o[0], &o[2]));
+}
+
 /* A run that no simulation wrote: metrics.jsonl says what is known. */
 static void other_overviews(void **state)
 {
@@ -284,7 +311,7 @@ int main(void)
         cmocka_unit_test(lines),           cmocka_unit_test(file_of_lines),
         cmocka_unit_test(folders),         cmocka_unit_test(states),
         cmocka_unit_test(overviews),       cmocka_unit_test(strangers),
-        cmocka_unit_test(other_overviews),
+        cmocka_unit_test(other_overviews), cmocka_unit_test(texts),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }
