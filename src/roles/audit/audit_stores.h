@@ -6,8 +6,8 @@
  * Each store passes every call on to `inner` and writes the entries of a round: round_opened,
  * round_closed, verdict, charged, replied, revealed, counted, blocked, skipped, task_ended. An
  * entry is durable before its fact is, and the log is signed when a round ends. If the log cannot
- * be written, the call fails, as if the journal could not be written: a server does nothing that its
- * log does not show. Two entries follow their fact: that of a charge, because a charge may be
+ * be written, the call fails, as if the journal could not be written: a server does nothing that
+ * its log does not show. Two entries follow their fact: that of a charge, because a charge may be
  * refused, and CSP's of a reveal, because a reveal that fails before its mark is tried again with
  * another output. Both are durable before the server's next step, and before the output leaves;
  * after a crash between fact and entry, the next start or step writes the entry.
