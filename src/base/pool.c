@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/cond.h"
+#include "base/float_mode.h"
 
 #include <assert.h>
 #include <sched.h>
@@ -20,6 +21,7 @@ typedef struct job {
     pool_fn *fn;
     void *ctx;
     const sefl_progress *progress;
+    float_mode floats; /* the caller's */
     size_t n, grain, pieces, next, running, items_done;
     size_t fail_piece;
     sefl_status st;
@@ -81,7 +83,10 @@ static void *worker_main(void *arg)
         if (p->stop)
             break;
         seen = p->generation;
+        const float_mode was = float_mode_get();
+        float_mode_set(p->job->floats);
         work(&p->lock, p->job, lane);
+        float_mode_set(was);
         if (p->job && p->job->running == 0)
             pthread_cond_signal(&p->over);
     }
@@ -143,6 +148,7 @@ sefl_status pool_run(pool *p, size_t n, size_t grain, pool_fn *fn, void *ctx,
     job j = { .fn = fn,
               .ctx = ctx,
               .progress = progress,
+              .floats = float_mode_get(),
               .n = n,
               .grain = grain,
               .pieces = n / grain + (n % grain != 0),

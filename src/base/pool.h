@@ -9,6 +9,8 @@
  * thread and with 64. `lane` < pool_threads() selects scratch memory: two calls with the same lane
  * never overlap. A NULL pool runs everything in the calling thread.
  *
+ * Every piece runs in the caller's floating-point mode (base/float_mode.h).
+ *
  * If pieces fail, pool_run returns the status and message of the lowest failed piece and skips all
  * pieces that have not started.
  * Threads: one pool_run at a time; a piece must not call pool_run on its own pool. */

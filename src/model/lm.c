@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/float_mode.h"
 #include "model/lm_body.h"
 
 #include <math.h>
@@ -400,6 +401,7 @@ static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args
     lm_pass pass = { .steps = b->steps, .batch = b->batch, .n = (size_t)b->steps * b->batch };
     nn_head_job job = { .x = m->out, .n = pass.n, .target = b->target, .loss = loss };
     double t0 = seconds(), t1, t2, t3;
+    const float_mode was = float_mode_flush();
     *loss = 0;
     SEFL_TRY(check_batch(m, b));
     if (args) {
@@ -444,6 +446,7 @@ static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args
         "gradient clip may help)",
         *loss / (double)pass.n);
 done:
+    float_mode_set(was);
     if (st != SEFL_OK && args) { /* discard the partial gradient */
         memset(m->grad, 0, m->params.count * sizeof *m->grad);
         memset(m->touched, 0, bhm_rows_of_blocks(lm_shape(m, m->enc)));

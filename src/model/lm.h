@@ -100,7 +100,8 @@ void lm_dropout_key(uint32_t key[8], uint64_t seed);
 
 /* Compute *loss, the negative log-likelihood summed over tokens, in nats. Both functions carry the
  * state to the next call. SEFL_ERANGE if the loss is not finite, or above LM_MAX_LOSS per word (a
- * uniform guess costs log(vocab), about 10): training has diverged; discard theta. */
+ * uniform guess costs log(vocab), about 10): training has diverged; discard theta. They flush
+ * denormals (base/float_mode.h). */
 sefl_status lm_loss(lm *m, const lm_batch *b, double *loss) SEFL_MUST_CHECK;
 sefl_status lm_gradient(lm *m, const lm_batch *b, const lm_gradient_args *args,
                         double *loss) SEFL_MUST_CHECK;

@@ -1,6 +1,7 @@
 #include "model/train.h"
 
 #include "base/alloc.h"
+#include "base/float_mode.h"
 
 #include <math.h>
 #include <string.h>
@@ -110,18 +111,22 @@ sefl_status trainer_gradient(trainer *t, train_info *info)
 
 sefl_status trainer_update(trainer *t, train_info *info)
 {
+    sefl_status st = SEFL_OK;
     size_t n;
     const lm_span *spans = lm_spans(t->m, &n);
-    SEFL_PASS(optim_norm(&t->opt, t->pool, &info->norm, lm_grad(t->m), spans, n));
+    const float_mode was = float_mode_flush();
+    SEFL_TRY(optim_norm(&t->opt, t->pool, &info->norm, lm_grad(t->m), spans, n));
     double scale = t->cfg.clip > 0 && info->norm > t->cfg.clip ? t->cfg.clip / info->norm : 1;
-    SEFL_PASS(
+    SEFL_TRY(
         optim_step(&t->opt, t->pool, lm_theta(t->m), lm_grad(t->m), spans, n, info->lr, scale));
     t->at.done++;
     t->at.row += t->batch_steps;
     info->epoch_ended = t->at.row + 1 >= t->rows;
     if (info->epoch_ended)
         t->at.row = 0, t->at.epoch++;
-    return SEFL_OK;
+done:
+    float_mode_set(was);
+    return st;
 }
 
 sefl_status trainer_step(trainer *t, train_info *info)

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/ct.h"
+#include "base/float_mode.h"
 #include "model/train.h"
 #include "privacy/mechanism/quantise.h"
 #include "protocol/modes/mode.h"
@@ -83,9 +84,12 @@ sefl_status client_train_round(int64_t *X, const task *t, uint64_t clip, uint64_
                                const float *v, const sefl_rng *coins)
 {
     dp_weight slot = { .items = items, .items_cap = t->weight_cap };
+    const float_mode was = float_mode_flush();
     if (t->clip_quantile > 0)
         slot.scale = task_clip_scale(t, clip);
-    return task_quantise(X, t, v, task_slots(t) ? &slot : NULL, coins);
+    const sefl_status st = task_quantise(X, t, v, task_slots(t) ? &slot : NULL, coins);
+    float_mode_set(was);
+    return st;
 }
 
 /* ---- unit record ----------------------------------------------------------------------------- */
@@ -156,12 +160,14 @@ sefl_status client_train_records(const client_train *c, int64_t *X, size_t *zero
     const dp_record_turns turns = task_record_turns(c->task);
     const dp_record_places d = dp_record_round(&turns, n, c->round);
     records r = { .c = c, .X = X, .one = scratch, .v = v, .coins = coins };
+    const float_mode was = float_mode_flush();
     for (size_t i = 0; i < d.count; i++) {
         const size_t place = (size_t)dp_record_place(&d, i);
         SEFL_TRY(one_record(&r, c->list ? c->list->record[place] : place, i));
         SEFL_TRY(tick(c, i + 1, d.count));
     }
 done:
+    float_mode_set(was);
     *zeroed = r.zeroed;
     return st;
 }

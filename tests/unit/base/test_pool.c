@@ -1,9 +1,12 @@
 #include "support/check.h"
 
+#include "base/float_mode.h"
 #include "base/pool.h"
 
+#include <float.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { N = 10007 };
 
@@ -115,6 +118,43 @@ static void progress_rises_and_can_cancel(void **state)
     pool_free(p);
 }
 
+/* What half of the smallest normal number is; more than a moment of work, so that all threads take
+ * pieces. */
+static sefl_status halve(void *ctx, unsigned lane, size_t begin, size_t end)
+{
+    float *out = ctx;
+    (void)lane;
+    for (size_t i = begin; i < end; i++) {
+        volatile float least = FLT_MIN;
+        out[i] = least / 2;
+        usleep(50);
+    }
+    return SEFL_OK;
+}
+
+static void every_thread_flushes_denormals(void **state)
+{
+    (void)state;
+    enum { PIECES = 200 };
+    volatile float least = FLT_MIN;
+    for (unsigned threads = 1; threads <= 4; threads += 3) {
+        float half[PIECES];
+        pool *p;
+        CHECK_OK(pool_new(&p, threads));
+        for (int round = 0; round < 3; round++) { /* the mode of a job ends with it */
+            const float_mode was = float_mode_get();
+            if (round == 1)
+                float_mode_flush();
+            CHECK_OK(pool_run(p, PIECES, 1, halve, half, NULL));
+            float_mode_set(was);
+            for (size_t i = 0; i < PIECES; i++)
+                assert_true((half[i] == 0) == (round == 1));
+            assert_true(least / 2 > 0);
+        }
+        pool_free(p);
+    }
+}
+
 static void faults(void **state)
 {
     (void)state;
@@ -129,6 +169,7 @@ int main(void)
         cmocka_unit_test(lowest_failure_is_reported),
         cmocka_unit_test(empty_work_and_bad_counts),
         cmocka_unit_test(progress_rises_and_can_cancel),
+        cmocka_unit_test(every_thread_flushes_denormals),
         cmocka_unit_test(faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "model/train.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -268,6 +269,52 @@ static sefl_status add_record(void *ctx, size_t record, const nn_real *grad, con
 
 /* Each record's gradient is that of the record alone: the sum over records of equal length equals
  * that of one batch with one record per column; order and other records do not matter. */
+/* A decoder of denormals, as a hostile model may have: the gradient of everything below it is 0,
+ * in one thread and in several, and the caller's own arithmetic stays as it was. */
+static void test_denormals(void **state)
+{
+    (void)state;
+    static const lm_config small[] = {
+        { .vocab = 40, .embed = 8, .hidden = 8, .layers = 1, .block = 4, .batch = 9, .steps = 4 },
+        { .body = "transformer",
+          .vocab = 40,
+          .embed = 8,
+          .hidden = 8,
+          .layers = 1,
+          .heads = 2,
+          .block = 4,
+          .batch = 9,
+          .steps = 4 },
+    };
+    uint32_t word[36];
+    for (size_t i = 0; i < 36; i++)
+        word[i] = (uint32_t)i;
+    for (size_t i = 0; i < 2 * 2; i++) {
+        volatile float least = FLT_MIN;
+        lm_config cfg = small[i / 2];
+        double loss;
+        pool *p = NULL;
+        lm *m;
+        CHECK_OK(pool_new(&p, i % 2 ? 3 : 1));
+        CHECK_OK(lm_new(&m, &cfg, p));
+        lm_init(m, 3);
+        const layout *l = lm_layout(m);
+        for (size_t k = 0; k < l->n; k++)
+            if (strcmp(l->tensor[k].name, "decoder.weight") == 0)
+                for (size_t j = 0; j < l->tensor[k].count; j++)
+                    lm_theta(m)[l->tensor[k].offset + j] = least / 16 * (nn_real)(j % 7);
+        lm_gradient_args args = { .scale = 1 };
+        CHECK_OK(lm_gradient(m, &(lm_batch){ word, word, 4, 9 }, &args, &loss));
+        for (size_t k = 0; k < l->n; k++)
+            for (size_t j = 0; j < l->tensor[k].count; j++)
+                if (strncmp(l->tensor[k].name, "decoder", 7) != 0)
+                    assert_true(lm_grad(m)[l->tensor[k].offset + j] == 0);
+        assert_true(least / 2 > 0);
+        lm_free(m);
+        pool_free(p);
+    }
+}
+
 static void test_records(void **state)
 {
     (void)state;
@@ -538,6 +585,7 @@ int main(void)
         cmocka_unit_test(test_learning),
         cmocka_unit_test(test_threads_and_seed),
         cmocka_unit_test(test_divergence),
+        cmocka_unit_test(test_denormals),
         cmocka_unit_test(test_records),
         cmocka_unit_test(test_poisoned_record),
         cmocka_unit_test(test_evaluate),
