@@ -270,12 +270,33 @@ static sefl_status one_claim(sefl_buf *out, const char *who, const dp_claim c[2]
 {
     if (!c[0].claimed)
         return wr_fmt(out, "    %-44s no differential privacy claimed\n", who);
-    SEFL_PASS(wr_fmt(out, "    %-44s %.3f", who, up(c[0].epsilon)));
-    if (c[1].claimed)
-        SEFL_PASS(wr_fmt(out, "   (if other data replaced it: %.3f)\n", up(c[1].epsilon)));
-    else
-        SEFL_PASS(wr_fmt(out, "   (if other data replaced it: no claim)\n"));
-    return SEFL_OK;
+    SEFL_PASS(wr_fmt(out, "    %-44s %.3f   (if other data replaced it: ", who, up(c[0].epsilon)));
+    if (!c[1].claimed)
+        return wr_fmt(out, "no claim)\n");
+    return wr_fmt(out, "%.3f, a factor of %.3g)\n", up(c[1].epsilon), exp(c[1].epsilon));
+}
+
+/* k units add up to k times the sensitivity: the noise is z / k. */
+static sefl_status several(sefl_buf *out, const story *s)
+{
+    static const unsigned counts[] = { 2, 5, 10 };
+    const task *t = s->t;
+    const bool record = t->unit == TASK_UNIT_RECORD;
+    SEFL_PASS(wr_fmt(out, "  A person %s is protected less. Against a server, epsilon is",
+                     record ? "with several records" : "whose data several clients have"));
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        dp_claim c = { 0 };
+        dp_event ev = task_event_server(t, s->rounds);
+        ev.z /= counts[i];
+        if (ev.z >= dp_law_of(ev.noise)->z_min)
+            SEFL_PASS(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = t->delta }));
+        SEFL_PASS(wr_fmt(out, "%s ", i ? "," : ""));
+        SEFL_PASS(c.claimed ? wr_fmt(out, "%.4g", dp_four_digits(c.epsilon, true))
+                            : wr_fmt(out, "not bounded"));
+        SEFL_PASS(wr_fmt(out, " for %u", counts[i]));
+    }
+    return wr_fmt(out, "%s.\n",
+                  record ? "\n  of them. Make one record per person, as one JSONL object" : "");
 }
 
 static sefl_status no_guarantee(sefl_buf *out, const task *t)
@@ -365,19 +386,22 @@ static sefl_status guarantee(sefl_buf *out, const story *s)
         "  Differential privacy with epsilon at most %g at delta %g, for %s:\n"
         "  if that data were replaced by zeros, the probability of any conclusion from the models "
         "would change\n"
-        "  by at most a factor of e^epsilon, plus delta. The ledgers of both servers and of each "
-        "client stop\n"
-        "  the task at this target; a new task adds to what the ledger has already recorded.\n",
+        "  by at most a factor of e^epsilon = %.4g, plus delta. The ledgers of both servers and of "
+        "each client stop\n"
+        "  the task at this target, which is for zeros; a new task adds to what the ledger has "
+        "already recorded.\n",
         t->epsilon, t->delta,
         t->unit == TASK_UNIT_RECORD ? "one record of a client"
         : t->external               ? "all data of one client"
-                                    : "all text of one client"));
+                                    : "all text of one client",
+        dp_four_digits(exp(t->epsilon), true)));
     SEFL_PASS(wr_fmt(
         out, "  The target allows %llu of the %llu rounds%s. After these rounds, epsilon is\n",
         (unsigned long long)s->rounds, (unsigned long long)t->rounds,
         s->rounds < t->rounds ? ": the task will end there" : ""));
     SEFL_PASS(one_claim(out, "against a server or observer of participants", s->server));
     SEFL_PASS(one_claim(out, "against everybody else", s->others));
+    SEFL_PASS(several(out, s));
     if (t->max_rounds_per_client > 0)
         SEFL_PASS(wr_fmt(
             out,
@@ -416,7 +440,7 @@ static sefl_status usefulness(sefl_buf *out, const task *t)
                   "sum, a round\n"
                   "  needs %.0f clients%s\n",
                   ratio, ratio > 1 ? "LARGER" : "smaller", cohort,
-                  records > 1 ? " with all their records" : "",
+                  records > 1 ? ",\n  if each has privacy.records_max records" : "",
                   t->filter.b > 0 ? "z of independent noise that leaves as much in the last model"
                                   : "z",
                   ceil(spread / records), ratio > 1 ? ": expect little learning." : ".");

@@ -176,7 +176,8 @@ void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n)
                  n->clients * n->turns);
     if (n->z > 0)
         snprintf(out, PLAN_NEED_TEXT,
-                 "over these rounds needs z = %.3f and about %" PRIu64 " client%s per round%s",
+                 "over these rounds needs z = %.3f and, by a rule of thumb, about %" PRIu64
+                 " client%s per round%s",
                  n->z, n->clients, n->clients == 1 ? "" : "s", in_all);
     else
         snprintf(out, PLAN_NEED_TEXT, "over these rounds is impossible with any noise");

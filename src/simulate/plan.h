@@ -116,7 +116,8 @@ sefl_status plan_need_of(plan_need *out, const task *t, double epsilon,
                          double delta) SEFL_MUST_CHECK;
 
 enum { PLAN_NEED_TEXT = 160 };
-/* Writes "over these rounds needs z = 2.393 and about 1048 clients per round". */
+/* Writes "over these rounds needs z = 2.393 and, by a rule of thumb, about 1048 clients per
+ * round": then the noise is a third of the largest sum of updates. */
 void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n);
 
 /* Computes the totals of `rounds` rounds. */

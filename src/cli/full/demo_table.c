@@ -67,8 +67,9 @@ static void print_privacy(const demo_facts *s, const run_totals *t, const plan_n
                t->all.epsilon_server, s->task->delta,
                t->all.epsilon_server > 10 ? ": too large to protect anyone" : "");
     printf("  epsilon %g               %s\n"
-           "                          (delta %g): with %" PRIu64
-           " the noise would be as large as the update,\n"
+           "                          (delta %g): then the noise is a third of the largest update; "
+           "with\n"
+           "                          %" PRIu64 " it would be as large as the update,\n"
            "                          with %.0f as small as in this demo, which has %" PRIu32
            " clients\n",
            n->epsilon, need, n->delta, n->no_larger, as_here(s, n), s->clients);

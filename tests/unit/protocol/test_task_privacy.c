@@ -291,6 +291,25 @@ static void test_record_turns(void **state)
     }
 }
 
+/* What a person with several records can be told. The numbers are from a separate computation: the
+ * Gaussian's Renyi divergence with k times the sensitivity, over a fine grid of orders. */
+static void test_several_records(void **state)
+{
+    (void)state;
+    task t;
+    sefl_buf words = { 0 };
+    CHECK_OK(sample_task(&t, "privacy.unit=record", "privacy.records_max=10", "privacy.z=7.563",
+                         "rounds.count=140", "privacy.epsilon=8.0005", "privacy.delta=1e-5", NULL));
+    CHECK_OK(task_explain(&words, &t));
+    CHECK_OK(wr_u8(&words, 0));
+    const char *text = (const char *)words.p;
+    assert_non_null(strstr(text, "epsilon is 18.85 for 2, 66.62 for 5, 195.9 for 10"));
+    assert_non_null(strstr(text, "one record per person"));
+    assert_non_null(strstr(text, "e^epsilon = 2983")); /* 2982.4 */
+    buf_clear(&words);
+    task_clear(&t);
+}
+
 /* ---- correlated noise ------------------------------------------------------------------------ */
 
 /* The rounds of a task with a filter are one release with noise z / S; z follows from epsilon. */
@@ -480,8 +499,8 @@ int main(void)
         cmocka_unit_test(test_classic_epsilon), cmocka_unit_test(test_sampling_and_divisor),
         cmocka_unit_test(test_noise_modes),     cmocka_unit_test(test_mode_tables),
         cmocka_unit_test(test_z_of_epsilon),    cmocka_unit_test(test_record_turns),
-        cmocka_unit_test(test_filter),          cmocka_unit_test(test_carries),
-        cmocka_unit_test(test_turns_end),
+        cmocka_unit_test(test_several_records), cmocka_unit_test(test_filter),
+        cmocka_unit_test(test_carries),         cmocka_unit_test(test_turns_end),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
