@@ -4,9 +4,9 @@
  *     ...float arithmetic: results and operands that would be denormal count as zero...
  *     float_mode_set(was);
  *
- * A processor takes up to a hundred times as long for an operation on a denormal. So whoever chooses
- * a model could make some words slow, and see them in the time of an upload; training flushes
- * (model/lm.h). pool_run gives its threads the mode of its caller.
+ * A processor takes up to a hundred times as long for an operation on a denormal. So whoever
+ * chooses a model could make some words slow, and see them in the time of an upload; training
+ * flushes (model/lm.h). pool_run gives its threads the mode of its caller.
  *
  * x86-64: FTZ and DAZ of MXCSR; arm64: FZ of FPCR. Elsewhere nothing changes.
  * Threads: each has its own mode.   Secrets: none. */
