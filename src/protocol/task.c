@@ -189,6 +189,9 @@ static sefl_status check_records(const task *t)
                   "task: privacy.record_turns is %llu: must be 0 if privacy.unit is client; "
                   "rounds.max_per_client limits the rounds of a client",
                   (unsigned long long)t->record_turns);
+        SEFL_NEED(t->record_words == 0, SEFL_EINVAL,
+                  "task: privacy.record_words is %u: must be 0 if privacy.unit is client",
+                  t->record_words);
         return SEFL_OK;
     }
     SEFL_NEED(!t->external, SEFL_EINVAL,
@@ -198,6 +201,8 @@ static sefl_status check_records(const task *t)
               "task: privacy.unit is record: this unit requires noise");
     SEFL_NEED(t->records_max >= 1, SEFL_EINVAL,
               "task: privacy.records_max is 0: must be above 0 if privacy.unit is record");
+    SEFL_NEED(t->record_words >= 1, SEFL_EINVAL,
+              "task: privacy.record_words is 0: must be above 0 if privacy.unit is record");
     SEFL_PASS(check_record_turns(t));
     SEFL_NEED(t->local_steps == 1, SEFL_EINVAL,
               "task: training.steps is %u: must be 1 if privacy.unit is record", t->local_steps);

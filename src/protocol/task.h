@@ -73,6 +73,7 @@ typedef struct task {
     uint32_t records_max; /* unit record: maximum records of a client per round; else 0 */
     uint64_t
         record_turns; /* unit record: maximum rounds that use one record, 1 to `rounds`; else 0 */
+    uint32_t record_words; /* unit record: a client uses this many words of a record; else 0 */
     task_sampling sampling;
     double rate; /* 1 for TASK_ALL */
     task_weights weights;

@@ -315,8 +315,9 @@ static sefl_status record_claim(sefl_buf *out, const task *t)
 {
     SEFL_PASS(wr_fmt(out,
                      "  Each round uses at most %u records of a client, and everybody can compute "
-                     "which: they take turns.\n",
-                     t->records_max));
+                     "which: they take turns.\n"
+                     "  Of a record longer than %u words it uses the first %u.\n",
+                     t->records_max, t->record_words, t->record_words));
     if (!task_limits_records(t))
         return wr_fmt(out, "  Every record is charged as if each round used it.\n");
     return wr_fmt(

@@ -105,6 +105,9 @@
     S("privacy.record_turns", U64, t.record_turns, "0", 0, UINT32_MAX, NULL,                       \
       "maximum number of rounds that use one record, if privacy.unit is record: the records take " \
       "turns, and are charged for their turns; 0 means rounds.count, that is, no limit")           \
+    S("privacy.record_words", U64, t.record_words, "0", 0, 1 << 24, NULL,                          \
+      "maximum number of words of a record that a client uses, if privacy.unit is record: it "     \
+      "leaves out the rest of a longer one; 0 means 4096")                                         \
     S("privacy.sampling", CHOICE, t.sampling, "all", 0, 0, "all open",                             \
       "which clients take part: all, or a sample (open): each client flips its own coin, and AS "  \
       "sees who takes part", .gone = TASK_DRAWS, .instead = TASK_NO_DRAWS)                         \

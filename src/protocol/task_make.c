@@ -28,6 +28,8 @@
 const setting_def task_schema[] = { TASK_FIELDS(SETTING_ROW, SET_F, SETTING_ROW){ 0 } };
 _Static_assert(sizeof task_schema / sizeof task_schema[0] <= SETTINGS_MAX + 1, "they fit");
 
+enum { RECORD_WORDS = 4096 }; /* privacy.record_words if it is not set */
+
 /* ---- values that follow from others if they are not set -------------------------------------- */
 
 typedef struct maker {
@@ -157,6 +159,9 @@ static const char *value_of(maker *m, const char *path)
     } else if (strcmp(path, "privacy.record_turns") == 0 && is(s, "privacy.unit", "record") &&
                strcmp(v, "0") == 0) {
         n = settings_u64(s, "rounds.count");
+    } else if (strcmp(path, "privacy.record_words") == 0 && is(s, "privacy.unit", "record") &&
+               strcmp(v, "0") == 0) {
+        n = RECORD_WORDS;
     } else if (strcmp(path, "rounds.separation") == 0) {
         n = m->separation;
     } else if (strcmp(path, "training.lr") == 0 && strspn(v, "0.") == strcspn(v, "eE")) { /* 0 */

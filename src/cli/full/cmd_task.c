@@ -283,8 +283,8 @@ static void show_privacy(const task *t)
     char word[SETTING_WORD_BYTES];
     if (t->unit == TASK_UNIT_RECORD)
         printf("records      take turns: at most %u per client and round, each in at most %" PRIu64
-               " of %" PRIu64 " rounds\n",
-               t->records_max, t->record_turns, t->rounds);
+               " of %" PRIu64 " rounds; the first %u words of each are used\n",
+               t->records_max, t->record_turns, t->rounds, t->record_words);
     if (!task_mode(t)->noisy)
         printf("noise        none: AS learns the exact average\n");
     else

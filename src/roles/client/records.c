@@ -47,6 +47,18 @@ static void look_at_turns(const client *c, uint64_t n)
                  lf_u64("records", c->list.later));
 }
 
+/* Tells the owner which records the task shortens. */
+static void look_at_lengths(const client *c)
+{
+    const corpus *text = &c->text;
+    uint64_t longer = 0;
+    for (size_t i = 0; i < text->docs; i++)
+        longer += text->line[text->doc[i + 1]] - text->line[text->doc[i]] > c->t.record_words;
+    if (longer > 0)
+        log_warn(c->o.log, "some records are longer than the task allows: it uses their beginnings",
+                 lf_u64("records", longer), lf_u64("record_words", c->t.record_words));
+}
+
 sefl_status client_open_records(client *c)
 {
     if (c->t.unit != TASK_UNIT_RECORD)
@@ -57,6 +69,7 @@ sefl_status client_open_records(client *c)
             &(record_names){ .n = c->text.docs, .ctx = &c->text, .name = name_record }));
         memcpy(c->terms.list, c->list.hash, sizeof c->terms.list);
     }
+    look_at_lengths(c);
     look_at_turns(c, task_limits_records(&c->t) ? c->list.n : c->text.docs);
     return SEFL_OK;
 }

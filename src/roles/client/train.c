@@ -145,7 +145,9 @@ static sefl_status one_record(records *r, size_t record, size_t place)
 {
     const client_train *c = r->c;
     const corpus *text = c->text;
-    const size_t border[2] = { text->line[text->doc[record]], text->line[text->doc[record + 1]] };
+    const size_t from = text->line[text->doc[record]], end = text->line[text->doc[record + 1]];
+    const size_t most = c->task->record_words;
+    const size_t border[2] = { from, end - from > most ? from + most : end };
     const train_records_args args = { .dropout = c->task->dropout,
                                       .seed = client_dropout_seed(c->task, c->round, c->client),
                                       .step = place };

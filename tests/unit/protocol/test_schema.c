@@ -134,6 +134,7 @@ static const review task_reviews[] = {
     { "privacy.unit", AGREED, false },
     { "privacy.records_max", AGREED, true },  /* a bound */
     { "privacy.record_turns", AGREED, true }, /* a bound, for every client's records alike */
+    { "privacy.record_words", AGREED, true }, /* a bound */
     { "privacy.sampling", AGREED, false },
     { "privacy.rate", AGREED, false },
     { "privacy.weights", AGREED, true },    /* equal or capped: a mode */

@@ -370,6 +370,7 @@ static void test_rules(void **state)
         { "privacy.unit=record", "privacy.records_max=10", "privacy.noise=none",
           "privacy.claim=none", SEFL_EINVAL, "privacy.unit" },
         { "privacy.records_max=10", 0, 0, 0, SEFL_EINVAL, "privacy.records_max" },
+        { "privacy.record_words=2", 0, 0, 0, SEFL_EINVAL, "privacy.record_words is 2: must be 0" },
         { "privacy.record_turns=2", 0, 0, 0, SEFL_EINVAL, "privacy.record_turns is 2: must be 0" },
         { "privacy.unit=record", "privacy.records_max=10", "privacy.record_turns=6", 0, SEFL_EINVAL,
           "privacy.record_turns is 6: must be from 1 to rounds.count (5)" },

@@ -470,6 +470,35 @@ static void one_record_moves_the_sum_by_its_bound(void **state)
     corpus_clear(&other);
 }
 
+/* What a record has after its first record_words words changes nothing. */
+static void a_long_record_is_cut(void **state)
+{
+    static const char longer[] = "the cat sat on the mat\n"
+                                 "a dog ran to the cat\n"
+                                 "\n"
+                                 "the dog sat and the cat ran\n"
+                                 "on a mat sat a dog zanzibar\n"
+                                 "to the mat ran the dog and a cat and a dog sat on the mat\n";
+    corpus other = { 0 };
+    (void)state;
+    CHECK_OK(
+        corpus_read_over(&other, fx.words, &(corpus_file){ .path = "text" }, span_of_str(longer)));
+    for (uint32_t words = 12; words <= 13; words++) { /* the shorter one has 12 and <eos> */
+        int64_t *one = NULL, *two = NULL;
+        bool bad;
+        fixture_task(&fx, &shapes[6]);
+        fx.t.record_words = words;
+        fixture_model(&fx, 1);
+        CHECK_OK(sefl_new(&one, fx.t.values, sizeof *one));
+        CHECK_OK(sefl_new(&two, fx.t.values, sizeof *two));
+        made_of(&fx.text, one, &bad, 3); /* its records 2 to 5, the last of which differs */
+        made_of(&other, two, &bad, 3);
+        assert_int_equal(memcmp(one, two, fx.t.values * sizeof *one) == 0, words == 12);
+        sefl_free(one), sefl_free(two);
+    }
+    corpus_clear(&other);
+}
+
 /* ---- interruptions --------------------------------------------------------------------------- */
 
 typedef struct stopper {
@@ -594,6 +623,7 @@ int main(void)
         cmocka_unit_test(wrong_inputs_are_refused),
         cmocka_unit_test(diverged_training_uploads_zeros),
         cmocka_unit_test(one_record_moves_the_sum_by_its_bound),
+        cmocka_unit_test(a_long_record_is_cut),
         cmocka_unit_test(stopped_at_any_step),
         cmocka_unit_test(killed_before_the_end),
         cmocka_unit_test(every_fault_is_told),

@@ -117,6 +117,7 @@ static inline void fixture_task(fixture *f, const shape *s)
     t->weight_cap = s->weights == TASK_CAPPED ? 100 : 0;
     t->records_max = s->unit == TASK_UNIT_RECORD ? 4 : 0;
     t->record_turns = s->unit == TASK_UNIT_RECORD ? 5 : 0;
+    t->record_words = s->unit == TASK_UNIT_RECORD ? 100 : 0;
     t->rounds = 5, t->rate = 1, t->clients_max = 10, t->threshold = 2;
     t->values = t->params + (s->weights == TASK_CAPPED);
     CHECK_OK(pack_decimal(&pc.clip, t->clip));
