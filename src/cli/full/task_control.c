@@ -166,7 +166,13 @@ static sefl_status wait_for(const party *p, const control_order *o, const health
                 say(o, was, &f);
                 return SEFL_OK;
             }
-            SEFL_NEED(!*f.task || same_task(&f, o->task), SEFL_ESTATE,
+            if (!*f.task) { /* it obeyed and finished the task between two looks */
+                if (o->word == CONTROL_CLOSE)
+                    printf("round %" PRIu64 " closes with the updates it has\n", o->round);
+                printf("the task is over\n");
+                return SEFL_OK;
+            }
+            SEFL_NEED(same_task(&f, o->task), SEFL_ESTATE,
                       "the server has gone on to another task");
         }
         if (!control_is_running(p->state)) {
