@@ -273,7 +273,8 @@ static sefl_status one_claim(sefl_buf *out, const char *who, const dp_claim c[2]
     SEFL_PASS(wr_fmt(out, "    %-44s %.3f   (if other data replaced it: ", who, up(c[0].epsilon)));
     if (!c[1].claimed)
         return wr_fmt(out, "no claim)\n");
-    return wr_fmt(out, "%.3f, a factor of %.3g)\n", up(c[1].epsilon), exp(c[1].epsilon));
+    return wr_fmt(out, "%.3f, a factor of %.4g)\n", up(c[1].epsilon),
+                  dp_four_digits(exp(c[1].epsilon), true));
 }
 
 /* k units add up to k times the sensitivity: the noise is z / k. */
