@@ -163,7 +163,7 @@ enum { LINK_KINDS = LINK_AFTER - LINK_HELLO };
     X(PAIR, 17, "this lane belongs to another stream")                                \
     X(PAUSED, 18, "CSP's operator has paused the task")                               \
     X(ENDED, 19, "CSP's operator has ended the task")                                 \
-    X(CLOCK, 20, "CSP restarted in a round, and the two servers' clocks differ")
+    X(CLOCK, 20, "CSP restarted in a round, and its clock is in doubt")
 
 typedef enum link_no {
 #define LINK_NO_ENUM(name, value, text) LINK_NO_##name = value,

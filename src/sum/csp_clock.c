@@ -8,8 +8,12 @@
  *     goes on by boot time alone.
  *  3. After another boot, or on another machine, key time goes on from the record, and lacks the
  *     time in between, which only wall clocks know. Until AS's clock (HELLO) agrees with CSP's, or
- *     the operator confirms CSP's, CSP is unsure: it refuses HELLO, so it neither signs nor reveals.
- *  4. An unsure CSP still counts the time that it runs. So AS gains at most one lifetime of running
+ *     the operator confirms CSP's, CSP is unsure: it refuses HELLO, so it neither signs nor
+ *     reveals.
+ *  4. AS may lie about its clock. A clock of CSP that is behind the record and the time since is
+ *     wrong, so AS's agreement with it counts for nothing. (A clock that stood still while the
+ *     machine was off looks right.)
+ *  5. An unsure CSP still counts the time that it runs. So AS gains at most one lifetime of running
  *     time by disagreeing, or by not coming at all: then the key expires anyway. */
 #include "sum/csp_internal.h"
 
@@ -19,7 +23,8 @@
 enum { KEEP_MS = 60000, APART_MS = 60000 };
 
 /* The record, byte by byte: boot id 16 (zeros: another boot in any case), boot time, key time, and
- * the time that CSP's wall clock shows at that key time if nothing is missing from it (u64 each). */
+ * the time that CSP's wall clock shows at that key time if nothing is missing from it (u64
+ * each). */
 typedef struct kept {
     uint8_t boot_id[CLOCK_BOOT_ID];
     uint64_t boot_ms, key_ms, wall_ms;
@@ -46,6 +51,12 @@ static void set_key_time(csp *c, uint64_t ms)
     atomic_store(&c->clock.base_ms, ms - boot_ms(c)); /* modulo 2^64 */
 }
 
+/* CSP is unsure: what its wall clock shows at least, if it is right. */
+static uint64_t least_ms(const csp *c)
+{
+    return boot_ms(c) + c->clock.expected_ms;
+}
+
 bool csp_is_unsure(const csp *c)
 {
     return atomic_load(&c->clock.unsure);
@@ -68,7 +79,7 @@ static sefl_status keep(csp *c)
         memcpy(bytes, c->c.boot_id, CLOCK_BOOT_ID);
     store_u64(p, boot);
     store_u64(p + 8, csp_key_time_ms(c));
-    store_u64(p + 16, unsure ? boot + c->clock.expected_ms : wall_ms(c));
+    store_u64(p + 16, unsure ? least_ms(c) : wall_ms(c));
     SEFL_PASS(s->put(s->ctx, CSP_CLOCK, 0, span_of(bytes, sizeof bytes)));
     c->clock.kept_ms = boot;
     return SEFL_OK;
@@ -135,8 +146,8 @@ sefl_status csp_clock_restore(csp *c, const csp_round *live)
 /* CSP's wall clock is right: adds the time that boot time did not see. */
 static void settle(csp *c, const char *why)
 {
-    const uint64_t expected = boot_ms(c) + c->clock.expected_ms, now = wall_ms(c);
-    const uint64_t away = now > expected ? now - expected : 0;
+    const uint64_t least = least_ms(c), now = wall_ms(c);
+    const uint64_t away = now > least ? now - least : 0;
     set_key_time(c, csp_key_time_ms(c) + away);
     atomic_store(&c->clock.unsure, false);
     log_info(c->c.log, why, lf_u64("away_s", away / 1000));
@@ -162,6 +173,11 @@ sefl_status csp_clock_compare(csp *c, uint64_t as_ms)
     if (!c->c.wall)
         return SEFL_OK;
     const uint64_t ours = wall_ms(c), apart = ours > as_ms ? ours - as_ms : as_ms - ours;
+    if (csp_is_unsure(c) && ours + APART_MS < least_ms(c)) {
+        snprintf(why, sizeof why, "CSP's clock is %llu s behind its own record",
+                 (unsigned long long)((least_ms(c) - ours) / 1000));
+        return csp_no(c, LINK_NO_CLOCK, why);
+    }
     if (apart <= APART_MS) {
         if (csp_is_unsure(c))
             settle(c, "this server's clock and AS's agree: the round goes on");

@@ -109,7 +109,8 @@ sefl_status csp_clock_begin(csp *c) SEFL_MUST_CHECK;
 sefl_status csp_clock_restore(csp *c, const csp_round *live) SEFL_MUST_CHECK;
 /* Stores the clock once a minute, while there is a key. Ignores a failure. */
 void csp_clock_look(csp *c);
-/* HELLO has AS's clock. NO if CSP is unsure and the clocks differ. */
+/* HELLO has AS's clock. NO if CSP is unsure, and the clocks differ, or CSP's is behind its own
+ * record. */
 sefl_status csp_clock_compare(csp *c, uint64_t as_ms) SEFL_MUST_CHECK;
 
 /* Defined in csp_reveal.c. */

@@ -144,6 +144,36 @@ static void a_reboot_with_a_wrong_clock(void **state)
     }
 }
 
+/* The clock of CSP's machine begins again, and AS lies: it shows the same wrong time, so that the
+ * time that the machine was off would not count. CSP's own record contradicts both. */
+static void as_lies_along(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 2; how++) {
+        world *w = at_noon();
+        connection c;
+        signed_round(w);
+        const uint64_t signed_at = w->wall_ms;
+        off(w, UINT64_C(40) * 24 * HOUR);
+        const uint64_t right = w->wall_ms;
+        w->wall_ms = w->as_ms = how == 0 ? right - THREE_YEARS : signed_at - MINUTE - 1;
+        hello_gets(w, LINK_NO_CLOCK, true);
+        connection_init(&c, w); /* the running time moves both: it makes no wrong clock right */
+        pass(w, HOUR);
+        CHECK_OK(csp_expire(c.server));
+        csp_free(c.server);
+        hello_gets(w, LINK_NO_CLOCK, true);
+        if (how == 0) { /* the right time: 40 days count */
+            w->wall_ms = w->as_ms = right + HOUR;
+            hello_gets(w, LINK_WELCOME, false);
+        } else { /* as good as the record */
+            w->wall_ms++, w->as_ms++;
+            hello_gets(w, LINK_WELCOME, true);
+        }
+        world_free(w);
+    }
+}
+
 /* AS disagrees, or does not come: the key still dies once CSP has run for its lifetime, over any
  * number of restarts. */
 static void as_keeps_no_key_alive(void **state)
@@ -233,13 +263,10 @@ static void the_systems_clocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wall_clocks_that_jump),
-        cmocka_unit_test(a_reboot_with_right_clocks),
-        cmocka_unit_test(a_reboot_with_a_wrong_clock),
-        cmocka_unit_test(as_keeps_no_key_alive),
-        cmocka_unit_test(unsure_twice),
-        cmocka_unit_test(without_a_boot_id),
-        cmocka_unit_test(the_systems_clocks),
+        cmocka_unit_test(wall_clocks_that_jump),       cmocka_unit_test(a_reboot_with_right_clocks),
+        cmocka_unit_test(a_reboot_with_a_wrong_clock), cmocka_unit_test(as_lies_along),
+        cmocka_unit_test(as_keeps_no_key_alive),       cmocka_unit_test(unsure_twice),
+        cmocka_unit_test(without_a_boot_id),           cmocka_unit_test(the_systems_clocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
