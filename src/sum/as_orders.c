@@ -286,7 +286,8 @@ static sefl_status lose(as_rounds *r, uint64_t round, const char *what)
 
 /* Handles a failed attempt. The round is lost only if no attempt can succeed (SEFL_ECRYPTO), or if
  * CSP refuses, for a reason of the protocol, every attempt. A disk that is full or broken, here or
- * at CSP (SEFL_EIO), is no such reason: AS tries until it works, or until CSP's key expires. */
+ * at CSP (SEFL_EIO), or missing memory, is no such reason: AS tries until it works, or until CSP's
+ * key expires. After any other failure of AS itself the run ends, and the next one continues. */
 static sefl_status not_revealed(as_rounds *r, const agg_order *o, sefl_status why)
 {
     if (why == SEFL_ECANCELLED || is_spoiled(r))
@@ -299,11 +300,14 @@ static sefl_status not_revealed(as_rounds *r, const agg_order *o, sefl_status wh
         return why;
     if (why == SEFL_ECRYPTO)
         return lose(r, o->round, "round lost");
-    const bool csp_failed =
-        r->link && (as_link_dead(r->link) || as_link_no(r->link) == LINK_NO_FAULT);
+    const unsigned no = r->link ? as_link_no(r->link) : 0;
+    const bool csp_failed = r->link && (as_link_dead(r->link) || no == LINK_NO_FAULT);
     if (r->c.shared && why == SEFL_EIO && !csp_failed)
         return why; /* the database: perhaps another process leads now */
-    const bool passes = why == SEFL_EIO || why == SEFL_ECLOSED || why == SEFL_ETIMEOUT;
+    const bool passes =
+        why == SEFL_EIO || why == SEFL_ECLOSED || why == SEFL_ETIMEOUT || why == SEFL_ENOMEM;
+    if (!passes && no == 0 && !csp_failed && why != SEFL_EPROTO)
+        return why; /* CSP has neither refused nor answered wrongly */
     if (!passes && ++r->refused >= REFUSALS_MAX)
         return lose(r, o->round, "round lost: every attempt failed");
     /* CSP closes the stream after FAULT; with the last two, lanes make no progress */

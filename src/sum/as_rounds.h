@@ -20,11 +20,12 @@
  *      number is used twice.
  *   2. An order's result is in the store before the machine receives it. If the driver executes an
  *      order twice, the second result equals the first or replaces it completely.
- *   3. A full or broken disk, here or at CSP, never costs a round whose uploads are acknowledged:
- *      the attempt to reveal it failed, and the driver tries again, at intervals of up to 64 s,
- *      until CSP's key expires. (Before the set is frozen, and after the reveal, the run ends; the
- *      next one continues.) It skips a round only if CSP keeps too few clients, an upload or the
- *      key is lost, CSP has skipped it, or refuses five attempts; and it logs why.
+ *   3. A full or broken disk, here or at CSP, or missing memory never costs a round whose uploads
+ *      are acknowledged: the attempt to reveal it failed, and the driver tries again, at intervals
+ *      of up to 64 s, until CSP's key expires. (Before the set is frozen, after the reveal, and
+ *      after another failure of AS itself, the run ends; the next one continues.) It skips a round
+ *      only if CSP keeps too few clients, an upload or the key is lost, CSP has skipped it, or
+ *      refuses five attempts or answers them wrongly; and it logs why.
  *   4. The charge is in AS's ledger before the masked sum leaves. The integers are in the store
  *      before AS publishes any part of them, and the model before AS wipes the round's secrets.
  *

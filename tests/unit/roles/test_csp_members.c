@@ -242,6 +242,48 @@ static void a_shared_store_comes_back(void **state)
     site_end(&s);
 }
 
+static struct {
+    as_record what; /* AS cannot store this */
+    unsigned left;  /* for so many times */
+    sefl_status st;
+} own;
+
+static sefl_status own_failure(void *me, as_record what, uint64_t round, uint64_t attempt,
+                               sefl_span bytes)
+{
+    if (what == own.what && own.left > 0) {
+        own.left--;
+        return sefl_fail(own.st, "test: AS's own failure");
+    }
+    return before_record(me, what, round, attempt, bytes);
+}
+
+/* CSP refuses nothing: AS's own failures lose no round, however many, before the charge or after. */
+static void as_s_own_failures_lose_no_round(void **state)
+{
+    (void)state;
+    enum { MANY = 7 };
+    site s;
+    site_begin(&s, "own", "none");
+    csp_up(&s);
+    s.run.c.strict = false;
+    s.run.put = own_failure;
+    own.what = AS_VERDICT, own.left = MANY, own.st = SEFL_ENOMEM;
+    CHECK_OK(as_run_until(&s.run, 2, AGG_SIGNING));
+    check_counted(&s, 1);
+    own.what = AS_MASK, own.left = MANY;
+    CHECK_OK(as_run_until(&s.run, 3, AGG_SIGNING));
+    check_counted(&s, 2);
+    own.what = AS_VERDICT, own.left = MANY, own.st = SEFL_ESTATE;
+    for (int i = 0; i < MANY; i++) /* the run ends; the next one continues */
+        CHECK_STATUS(as_run_until(&s.run, 4, AGG_SIGNING), SEFL_ESTATE);
+    CHECK_OK(as_run_until(&s.run, 4, AGG_SIGNING));
+    check_counted(&s, 3);
+    assert_int_equal(own.left, 0);
+    csp_down(&s, true);
+    site_end(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +291,7 @@ int main(void)
         cmocka_unit_test(members_are_asked_for_each_head),
         cmocka_unit_test(a_silent_store_is_not_an_empty_one),
         cmocka_unit_test(a_shared_store_comes_back),
+        cmocka_unit_test(as_s_own_failures_lose_no_round),
     };
     return cmocka_run_group_tests(tests, site_keys, site_keys_free);
 }
