@@ -4,7 +4,7 @@
 # receipt in its sum once, and nothing revealed twice; the run prints how many calls there were.
 #
 # CI tries a seeded sample for about 20 s (SEFL_TEST_SEED). SEFL_SOAK tries every call; then every call with a kill in
-# its place; then servers' disks that are full for 25 calls in a row.
+# its place; then servers' disks that are full for 6 calls in a row: AS waits twice as long after each failed attempt.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 [ -z "${SEFL_SANITIZE:-}" ] || exit 0 # a preloaded library comes before the sanitizer's
@@ -107,12 +107,12 @@ n=0
 if [ -n "${SEFL_SOAK:-}" ]; then
     every 1 0 1
     every 1 1 1
-    every 25 0 25
+    every 5 0 6
 else
     end=$(($(date +%s) + seconds))
     while [ "$(date +%s)" -lt $end ]; do
         kill=$((n % 2)) times=1
-        [ $((n % 3)) -ne 2 ] || kill=0 times=25
+        [ $((n % 3)) -ne 2 ] || kill=0 times=4
         n=$((n + 1))
         trial "$(one_of "$csp" csp)" "$(one_of "$as" as)" "$(one_of "$client" client)" $kill $times
     done
