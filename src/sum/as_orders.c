@@ -411,7 +411,6 @@ static sefl_status attempt(as_rounds *r, const agg_order *o, as_reveal *what, bo
 {
     sefl_status st = SEFL_OK;
     const task *t = r->t;
-    sefl_buf counted = { 0 };
     uint64_t began = clock_ns(r->c.mono), t0;
     SEFL_TRY(as_rounds_keep_history(r)); /* nothing to do if AS has waited for uploads */
     SEFL_TRY(draw_ahead(r, o->round));
@@ -423,14 +422,12 @@ static sefl_status attempt(as_rounds *r, const agg_order *o, as_reveal *what, bo
     if (st == SEFL_OK || st == SEFL_EIO ||
         st == SEFL_ETIMEOUT) /* the last two: they may be there */
         goto done;
-    if (task_is_sealed(t) && !r->c.clear)
-        what->counted = &counted;
     st = reveal(r, o, what, r->released, handled);
     if (st != SEFL_OK || *handled)
         goto done;
     t0 = clock_ns(r->c.mono);
     if (what->counted)
-        SEFL_TRY(r->store->put(r->store->ctx, AS_COUNTED, o->round, 0, buf_span(&counted)));
+        SEFL_TRY(r->store->put(r->store->ctx, AS_COUNTED, o->round, 0, buf_span(what->counted)));
     if (!r->c.clear) /* in the clear no restart reads them: a simulation repeats the round */
         SEFL_TRY(as_store_release(r->store, o->round, o->attempt, r->released, t->values));
     r->parts.store = lap(r, &t0);
@@ -441,17 +438,18 @@ static sefl_status attempt(as_rounds *r, const agg_order *o, as_reveal *what, bo
 done:
     if (st != SEFL_OK || *handled)
         as_rounds_drop_released(r);
-    buf_clear(&counted);
     return st;
 }
 
 static sefl_status order_reveal(as_rounds *r, const agg_order *o)
 {
     bool handled = false;
+    sefl_buf counted = { 0 };
     as_reveal what = {
         .round = o->round,
         .attempt = o->attempt,
         .store = r->store,
+        .counted = task_is_sealed(r->t) && !r->c.clear ? &counted : NULL,
         .fresh = &r->fresh,
         .ahead = &r->ahead,
     };
@@ -462,6 +460,7 @@ static sefl_status order_reveal(as_rounds *r, const agg_order *o)
     pthread_mutex_unlock(&r->lock);
     SEFL_NEED(has_set, SEFL_ESTATE, "round %" PRIu64 " is to be revealed without a set", o->round);
     sefl_status st = attempt(r, o, &what, &handled);
+    buf_clear(&counted);
     if (st == SEFL_EIO && !handled) /* this server's disk */
         return not_revealed(r, o, st);
     if (st != SEFL_OK || handled)
