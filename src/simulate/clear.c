@@ -9,7 +9,6 @@
 #include "protocol/modes/mode.h"
 #include "protocol/modes/own.h"
 #include "simulate/named_coins.h"
-#include "sum/csp_store.h"
 
 #include <string.h>
 
@@ -59,13 +58,11 @@ done:
 /* The seed of CSP's own noise; NULL: its reply draws one. */
 static const uint8_t *csp_noise(uint8_t seed[PRG_SEED], const clear_facts *c)
 {
-    uint8_t key[CSP_KEY_BYTES];
     seeded gen;
     if (!task_mode(c->task)->draw || !task_is_sealed(c->task))
         return NULL;
-    named_coins_replay(&gen, "CSP", c->seed, "kem", c->round, 0);
-    seeded_fill(&gen, key, sizeof key);
-    csp_seed_of(seed, CSP_NOISE_SEED, c->root, key, c->task->id, c->round);
+    named_coins_replay(&gen, "CSP", c->seed, "noise", c->round, 0);
+    seeded_fill(&gen, seed, PRG_SEED);
     return seed;
 }
 

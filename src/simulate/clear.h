@@ -32,9 +32,8 @@ struct engine_noise;
 typedef struct clear_facts {
     const task *task;
     uint64_t seed, round, attempt;
-    pool *pool;          /* NULL: only the calling thread */
-    past *past;          /* NULL unless the task has a filter */
-    const uint8_t *root; /* sealed tasks: of CSP's key file */
+    pool *pool; /* NULL: only the calling thread */
+    past *past; /* NULL unless the task has a filter */
 } clear_facts;
 
 /* out and sum each have task->values integers (sum/as_link.h). */

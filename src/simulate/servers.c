@@ -226,8 +226,7 @@ static sefl_status clear_reveal(void *ctx, uint64_t round, uint64_t attempt, int
                             .round = round,
                             .attempt = attempt,
                             .pool = v->c.pool,
-                            .past = v->past,
-                            .root = v->f->root };
+                            .past = v->past };
     if (v->got.noisy) {
         memcpy(w, v->got.sum, v->f->task.values * sizeof *w);
         return SEFL_OK;

@@ -16,12 +16,14 @@ sefl_status ahead_draw(noise_ahead *a, const task *t, uint64_t round,
     if (!mode->draw || ahead_of(a, round, seed))
         return SEFL_OK;
     ahead_drop(a, t);
-    SEFL_PASS(sefl_new(&a->e, t->values, sizeof *a->e));
     a->round = round;
     memcpy(a->seed, seed, sizeof a->seed);
+    SEFL_PASS(sefl_new(&a->e, t->values, sizeof *a->e));
     sefl_status st = mode->draw(a->e, t, seed, threads);
-    if (st != SEFL_OK)
-        ahead_drop(a, t);
+    if (st != SEFL_OK) {
+        sefl_free_secret(a->e, t->values * sizeof *a->e);
+        a->e = NULL;
+    }
     return st;
 }
 

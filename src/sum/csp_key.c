@@ -7,22 +7,15 @@
 
 /* ---- the round key --------------------------------------------------------------------------- */
 
-sefl_status csp_noise_seed(const csp *c, uint8_t seed[AHEAD_SEED], uint64_t round)
-{
-    uint8_t bytes[CSP_KEY_BYTES];
-    sefl_status st = csp_store_key_get(c->c.store, round, bytes);
-    if (st == SEFL_OK)
-        csp_seed_of(seed, CSP_NOISE_SEED, c->c.root, bytes, c->c.task->id, round);
-    sefl_wipe(bytes, sizeof bytes);
-    return st;
-}
-
 static sefl_status key_of(const csp *c, seal_key **out, uint64_t round,
                           const uint8_t bytes[CSP_KEY_BYTES])
 {
-    uint8_t seed[SHA256_BYTES];
+    uint8_t seed[SHA256_BYTES], number[8];
     _Static_assert(sizeof seed == SEAL_SEED, "a hash is a seed");
-    csp_seed_of(seed, CSP_KEM_SEED, c->c.root, bytes, c->c.task->id, round);
+    store_u64(number, round);
+    sha256_join(seed, span_of_str("sefl kem 1"), span_of(c->c.root, CSP_KEY_BYTES),
+                span_of(bytes, CSP_KEY_BYTES), span_of(c->c.task->id, TASK_ID),
+                span_of(number, sizeof number));
     sefl_status st = seal_key_from(out, c->c.task->seal, seed);
     sefl_wipe(seed, sizeof seed);
     return st;

@@ -206,14 +206,29 @@ static sefl_status begin_history(csp *c)
     return history_begin(&o->past, c->c.task, id);
 }
 
-/* Computes the reply; CSP draws its coins only now that the masked sum is complete. */
+/* Mode own, sealed tasks: draws CSP's noise of a round, unless CSP has tried before. */
+static sefl_status draw_ahead(csp *c, uint64_t round)
+{
+    uint8_t seed[AHEAD_SEED] = { 0 };
+    sefl_rng rng;
+    if (c->ahead.round == round)
+        return SEFL_OK;
+    sefl_status st = coins_for(c->c.coins, &rng, "noise", round, 0);
+    if (st == SEFL_OK)
+        st = rng_fill(&rng, seed, sizeof seed);
+    if (st == SEFL_OK)
+        st = ahead_draw(&c->ahead, c->c.task, round, seed, c->c.pool);
+    sefl_wipe(seed, sizeof seed);
+    return st;
+}
+
+/* Computes the reply; CSP draws its other coins only now that the masked sum is complete. */
 static sefl_status make_reply(csp *c, sefl_buf *out)
 {
     csp_revealing *o = c->revealing;
     uint8_t *reply, slice[SHA256_BYTES];
     size_t bytes;
     const bool own = task_mode(c->c.task)->draw && task_is_sealed(c->c.task);
-    uint8_t noise[AHEAD_SEED];
     SEFL_PASS(begin_history(c));
     mode_csp in = { .round = o->s.round,
                     .attempt = o->s.attempt,
@@ -231,11 +246,10 @@ static sefl_status make_reply(csp *c, sefl_buf *out)
     memset(reply, 0, bytes);
     SEFL_PASS(coins_for(c->c.coins, &in.rng, "reply", o->s.round, o->s.attempt));
     if (own) {
-        SEFL_PASS(csp_noise_seed(c, noise, o->s.round));
-        in.noise = noise, in.drawn = ahead_of(&c->ahead, o->s.round, noise);
+        SEFL_PASS(draw_ahead(c, o->s.round));
+        in.noise = c->ahead.seed, in.drawn = c->ahead.e;
     }
     sefl_status st = task_mode(c->c.task)->reply(reply, c->c.task, &in);
-    sefl_wipe(noise, sizeof noise);
     c->times.compute = csp_now(c) - began;
     return st;
 }
@@ -339,24 +353,13 @@ static sefl_status load_history(csp *c)
     return SEFL_OK;
 }
 
-/* Draws CSP's noise of the live round while clients upload. */
-static void draw_ahead(csp *c)
-{
-    uint8_t seed[AHEAD_SEED];
-    if (c->live == 0 || c->ahead.round == c->live || !task_mode(c->c.task)->draw)
-        return;
-    if (csp_noise_seed(c, seed, c->live) != SEFL_OK ||
-        ahead_draw(&c->ahead, c->c.task, c->live, seed, c->c.pool) != SEFL_OK)
-        log_warn(c->c.log, "CSP's noise is not drawn yet", lf_u64("round", c->live),
-                 lf_str("why", sefl_last_error())); /* the reply draws it */
-    sefl_wipe(seed, sizeof seed);
-}
-
 void csp_keep_history(csp *c)
 {
-    draw_ahead(c);
     history_fresh *f = &c->fresh;
     const csp_store *s = c->c.store;
+    if (c->live > 0 && task_mode(c->c.task)->draw && draw_ahead(c, c->live) != SEFL_OK)
+        log_warn(c->c.log, "CSP's noise is not drawn yet", lf_u64("round", c->live),
+                 lf_str("why", sefl_last_error())); /* the reply draws it */
     if (c->revealing && c->phase == CSP_SUM && begin_history(c) != SEFL_OK)
         log_warn(c->c.log, "what the round takes back is not computed yet",
                  lf_str("why", sefl_last_error())); /* make_reply tries again */

@@ -27,10 +27,6 @@ void csp_reading_drop(csp *c);
  * if CSP now uses another key file, whose root does not yield the key in the signed header. */
 sefl_status csp_key_load(const csp *c, seal_key **out, uint64_t round) SEFL_MUST_CHECK;
 
-/* Derives the seed of CSP's own noise in this round from the same bytes: it lasts as long as they,
- * over every attempt. SEFL_ENOTFOUND if they are not there. */
-sefl_status csp_noise_seed(const csp *c, uint8_t seed[AHEAD_SEED], uint64_t round) SEFL_MUST_CHECK;
-
 /* Queues NO unless the header carries the key that CSP issued for its round (in an unsealed task:
  * no key). */
 sefl_status csp_header_key(csp *c, const round_header *h) SEFL_MUST_CHECK;

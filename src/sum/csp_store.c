@@ -235,15 +235,6 @@ sefl_status csp_store_key_get(const csp_store *s, uint64_t round, uint8_t bytes[
     return get_fixed(s, CSP_KEY, round, bytes, CSP_KEY_BYTES);
 }
 
-void csp_seed_of(uint8_t seed[SHA256_BYTES], const char *name, const uint8_t root[CSP_KEY_BYTES],
-                 const uint8_t bytes[CSP_KEY_BYTES], const uint8_t task[32], uint64_t round)
-{
-    uint8_t number[8];
-    store_u64(number, round);
-    sha256_join(seed, span_of_str(name), span_of(root, CSP_KEY_BYTES),
-                span_of(bytes, CSP_KEY_BYTES), span_of(task, 32), span_of(number, sizeof number));
-}
-
 sefl_status csp_store_key_wipe(const csp_store *s, uint64_t round)
 {
     return s->wipe(s->ctx, CSP_KEY, round);

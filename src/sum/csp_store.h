@@ -167,12 +167,6 @@ sefl_status csp_store_key_make(const csp_store *s, uint64_t round,
 sefl_status csp_store_key_get(const csp_store *s, uint64_t round,
                               uint8_t bytes[CSP_KEY_BYTES]) SEFL_MUST_CHECK;
 sefl_status csp_store_key_wipe(const csp_store *s, uint64_t round) SEFL_MUST_CHECK;
-/* Derives a secret of one round from these bytes and the root of CSP's key file; it ends when they
- * are wiped. */
-#define CSP_KEM_SEED   "sefl kem 1" /* the seed of the round key */
-#define CSP_NOISE_SEED "sefl own 1" /* mode own: the seed of CSP's noise */
-void csp_seed_of(uint8_t seed[SHA256_BYTES], const char *name, const uint8_t root[CSP_KEY_BYTES],
-                 const uint8_t bytes[CSP_KEY_BYTES], const uint8_t task[32], uint64_t round);
 /* Stores CSP's verdict on a SET, once per round. */
 sefl_status csp_store_set_put(const csp_store *s, uint64_t round, const csp_set *v) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND if there is no verdict yet. The caller clears *out. */

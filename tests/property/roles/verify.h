@@ -121,9 +121,6 @@ static inline unsigned verify(const fed *f, uint32_t *least, uint32_t *most)
     size_t n;
     unsigned released = 0;
     char clear_path[PATH_MAX];
-    uint8_t root[KEYFILE_ROOT_BYTES] = { 0 };
-    if (task_is_sealed(&f->t))
-        CHECK_OK(fed_open_key(NULL, root, f));
     *least = UINT32_MAX, *most = 0;
     CHECK_OK(journal_open(&as, fed_path(f, "aggregator/state"), "aggregator", f->t.id));
     CHECK_OK(journal_open(&other, fed_path(f, "csp/state"), "csp", f->t.id));
@@ -142,9 +139,7 @@ static inline unsigned verify(const fed *f, uint32_t *least, uint32_t *most)
         CHECK_OK(journal_updates(as, round, verify_add, &b));
         uint64_t attempt = verify_attempt(other, f, round, b.clients);
         bool joint = f->t.noise == TASK_NOISE_JOINT;
-        clear_facts facts = {
-            .task = &f->t, .seed = f->seed, .round = round, .attempt = attempt, .root = root
-        };
+        clear_facts facts = { .task = &f->t, .seed = f->seed, .round = round, .attempt = attempt };
         if (round == 1 && f->t.noise != TASK_NOISE_NONE) { /* with other coins this does fail */
             facts.seed = f->seed + 1;
             CHECK_OK((joint ? clear_without_joint : clear_release)(w, &facts, b.sum));

@@ -43,7 +43,7 @@ static void same_with_threads(void **state)
         assert_true(sum && one && many);
         for (size_t k = 0; k < t->values; k++)
             sum[k] = (int64_t)(k % 7) - 3;
-        clear_facts c = { .task = t, .seed = 5, .round = 2, .attempt = 1, .root = f.s->root };
+        clear_facts c = { .task = t, .seed = 5, .round = 2, .attempt = 1 };
         past *earlier[2];
         for (int k = 0; k < 2; k++) { /* with a filter, round 2 takes back noise of round 1 */
             CHECK_OK(past_new(&earlier[k], t));
@@ -97,9 +97,7 @@ static void noise_is_taken_back(void **state)
         assert_true(sum && w);
         CHECK_OK(past_new(&p, t));
         for (unsigned r = 1; r <= ROUNDS; r++) {
-            clear_facts facts = {
-                .task = t, .seed = 7, .round = r, .attempt = 1, .past = p, .root = f.s->root
-            };
+            clear_facts facts = { .task = t, .seed = 7, .round = r, .attempt = 1, .past = p };
             CHECK_OK(all[i].release(w, &facts, sum));
             got[r] = calloc(t->values, sizeof **got);
             assert_true(got[r]);

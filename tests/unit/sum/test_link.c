@@ -105,10 +105,8 @@ static void replay(const world *w, uint64_t round, uint64_t attempt, int64_t *ou
     named_init(&gen, "CSP", 1, "reply", round, attempt);
     sefl_rng csp_rng = seeded_rng(&gen);
     if (!shares && task_is_sealed(&w->t)) {
-        uint8_t key[CSP_KEY_BYTES];
-        named_init(&gen, "CSP", 1, "kem", round, 0);
-        seeded_fill(&gen, key, sizeof key);
-        csp_seed_of(seed, CSP_NOISE_SEED, w->root, key, w->t.id, round);
+        named_init(&gen, "CSP", 1, "noise", round, 0);
+        seeded_fill(&gen, seed, sizeof seed);
     } else if (!shares) {
         seeded_fill(&gen, seed, sizeof seed);
     }
@@ -149,6 +147,56 @@ static void one_round(const char *scheme, task_noise mode)
     assert_int_equal(w->a.ledger.n, 2); /* the task and one charge, on both sides */
     assert_memory_equal(&w->a.ledger.mark[2], &w->book.mark[2], sizeof(ledger_head));
     world_free(w);
+}
+
+/* CSP ends after the header of round 1 (with set: after its verdict), and goes on from this copy of
+ * its store, with a generator of its own as every process has. *stored: its secret bytes there. */
+static void restored(bool set, uint64_t seed, int64_t noise[W_VALUES], sefl_buf *stored)
+{
+    world *w = world_new("pad", TASK_NOISE_OWN, W_VALUES);
+    connection c;
+    sefl_buf both = { 0 };
+    bool kept;
+    world_sum(w, 1);
+    as_link *l = world_link(w, &c);
+    round_header h = world_header(w, 1);
+    CHECK_OK(world_sign(w, l, &h, &both));
+    if (set)
+        CHECK_OK(world_verdict(w, l, &h));
+    as_link_free(l);
+    disconnect(&c);
+    const sefl_buf *key = &csp_memory_at(&w->c, 1)->record[CSP_KEY];
+    CHECK_OK(wr_raw(stored, key->p, key->n));
+    w->coins[1].seed = seed;
+    connect_(&c, w, NULL, false);
+    CHECK_OK(world_round(w, &c, 1, &kept, noise));
+    disconnect(&c);
+    for (size_t i = 0; i < W_VALUES; i++)
+        noise[i] -= w->total[i];
+    buf_clear(&both);
+    world_free(w);
+}
+
+/* If CSP's noise followed from its store, an AS that cheats would get it twice from one copy, with
+ * two sets of clients: the difference of the outputs would be one client's update. */
+static void a_copied_store_has_no_noise(void **state)
+{
+    (void)state;
+    for (int set = 0; set < 2; set++) {
+        int64_t noise[3][W_VALUES];
+        sefl_buf stored[3] = { 0 };
+        size_t same = 0;
+        for (int i = 0; i < 3; i++)
+            restored(set, i == 2 ? 8 : 9, noise[i], &stored[i]);
+        assert_true(stored[0].n == CSP_KEY_BYTES && stored[2].n == stored[0].n);
+        assert_memory_equal(stored[0].p, stored[2].p, stored[0].n);
+        assert_memory_equal(noise[0], noise[1], sizeof noise[0]); /* AS's noise is the same */
+        for (size_t i = 0; i < W_VALUES; i++)
+            same += noise[0][i] == noise[2][i];
+        assert_true(same < W_VALUES / 2);
+        for (int i = 0; i < 3; i++)
+            buf_clear(&stored[i]);
+    }
 }
 
 static void rounds_are_right(void **state)
@@ -587,6 +635,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounds_are_right),
+        cmocka_unit_test(a_copied_store_has_no_noise),
         cmocka_unit_test(rounds_follow),
         cmocka_unit_test(any_cut_is_survived),
         cmocka_unit_test(a_lost_mask_loses_the_round),
