@@ -50,31 +50,29 @@ static sefl_status name_all(entry **out, const record_names *names, const uint8_
     return SEFL_OK;
 }
 
-static sefl_status create(const char *path, const uint8_t task[LEDGER_TASK_BYTES],
-                          const record_names *names)
+/* Appends the bytes of a new list. */
+static sefl_status write_list(sefl_buf *out, const uint8_t task[LEDGER_TASK_BYTES],
+                              const record_names *names)
 {
     sefl_status st = SEFL_OK;
     sefl_rng rng = rng_system();
     uint8_t key[RECORD_KEY], hash[SHA256_BYTES];
     entry *all = NULL;
-    sefl_buf b = { 0 };
     SEFL_TRY(rng_fill(&rng, key, sizeof key));
     SEFL_TRY(name_all(&all, names, key));
-    SEFL_TRY(wr_raw(&b, MAGIC, MAGIC_BYTES));
-    SEFL_TRY(wr_raw(&b, task, LEDGER_TASK_BYTES));
-    SEFL_TRY(wr_raw(&b, key, sizeof key));
-    SEFL_TRY(wr_u64(&b, names->n));
+    SEFL_TRY(wr_raw(out, MAGIC, MAGIC_BYTES));
+    SEFL_TRY(wr_raw(out, task, LEDGER_TASK_BYTES));
+    SEFL_TRY(wr_raw(out, key, sizeof key));
+    SEFL_TRY(wr_u64(out, names->n));
     for (size_t i = 0; i < names->n; i++)
-        SEFL_TRY(wr_raw(&b, all[i].name, RECORD_NAME));
-    sha256_of(hash, buf_span(&b));
-    SEFL_TRY(wr_raw(&b, hash, sizeof hash));
-    SEFL_CHECK(b.n <= FILE_MAX, SEFL_ERANGE, "the text has %zu records: too many for a list",
+        SEFL_TRY(wr_raw(out, all[i].name, RECORD_NAME));
+    sha256_of(hash, buf_span(out));
+    SEFL_TRY(wr_raw(out, hash, sizeof hash));
+    SEFL_CHECK(out->n <= FILE_MAX, SEFL_ERANGE, "the text has %zu records: too many for a list",
                names->n);
-    SEFL_TRY(file_write_new(path, buf_span(&b), 0600));
 done:
     sefl_wipe(key, sizeof key);
     sefl_free_secret(all, all ? (names->n + 1) * sizeof *all : 0);
-    buf_clear(&b);
     return st;
 }
 
@@ -127,8 +125,9 @@ static sefl_status match(record_list *out, const char *path, sefl_span names_at,
     }
     SEFL_CHECK(missing == 0, SEFL_EINVAL,
                "%zu of the %zu records that take turns in this task (%s) are not in the text any "
-               "more, " NO_PART ": its privacy charge is for these records. Put the text back as "
-               "it was when the task began",
+               "more, " NO_PART ": they keep their turns for the whole task. Put the text, and the "
+               "settings that choose from it (eval: own holds records back), back as they were "
+               "when this client began its first update for the task",
                missing, out->n, path);
     out->later = text_n - out->n;
 done:
@@ -156,6 +155,7 @@ sefl_status record_list_open(record_list *out, const ledger *l, const char *path
     sefl_buf b = { 0 };
     sefl_span names_at;
     entry *text = NULL;
+    bool fresh = false;
     const uint8_t *charged = charged_list(l, task);
     *out = (record_list){ 0 };
     SEFL_TRY(list_path(file, path, task));
@@ -164,9 +164,11 @@ sefl_status record_list_open(record_list *out, const ledger *l, const char *path
                    "the list of this task's records, %s, is missing although the ledger has "
                    "charges for the task, " NO_PART ": put the file back",
                    file);
-        SEFL_TRY(create(file, task, names));
+        SEFL_TRY(write_list(&b, task, names));
+        fresh = true;
+    } else {
+        SEFL_TRY(file_read_plain(&b, file, FILE_MAX));
     }
-    SEFL_TRY(file_read_plain(&b, file, FILE_MAX));
     st = parse(buf_span(&b), task, key, out, &names_at);
     if (st != SEFL_OK) {
         st = sefl_fail_at(SEFL_EINVAL, "the list of this task's records, %s, " NO_PART, file);
@@ -178,6 +180,9 @@ sefl_status record_list_open(record_list *out, const ledger *l, const char *path
                file);
     SEFL_TRY(name_all(&text, names, key));
     SEFL_TRY(match(out, file, names_at, text, names->n));
+    SEFL_TRY(sefl_strdup(&out->path, file));
+    if (fresh)
+        out->fresh = b, b = (sefl_buf){ 0 };
 done:
     sefl_wipe(key, sizeof key);
     sefl_free_secret(text, text ? (names->n + 1) * sizeof *text : 0);
@@ -187,8 +192,18 @@ done:
     return st;
 }
 
+sefl_status record_list_keep(record_list *list)
+{
+    if (list->fresh.n > 0)
+        SEFL_PASS(file_write_new(list->path, buf_span(&list->fresh), 0600));
+    buf_clear(&list->fresh);
+    return SEFL_OK;
+}
+
 void record_list_clear(record_list *list)
 {
+    sefl_free(list->path);
+    buf_clear(&list->fresh);
     sefl_free(list->record);
     *list = (record_list){ 0 };
 }

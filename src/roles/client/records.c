@@ -42,8 +42,8 @@ static void look_at_turns(const client *c, uint64_t n)
                  lf_u64("record_turns", c->t.record_turns), lf_u64("rounds", c->t.rounds));
     if (c->list.later > 0)
         log_warn(c->o.log,
-                 "some records came to the text after the task's first round here: this task does "
-                 "not use them",
+                 "some records came to the text after this client began its first update for the "
+                 "task: the task does not use them",
                  lf_u64("records", c->list.later));
 }
 

@@ -130,6 +130,8 @@ static void make_client(federation *s)
     CHECK_OK(client_new(&s->c, &(client_options){ .config = &s->cfg,
                                                   .log = &s->log,
                                                   .coins = &s->from,
+                                                  .show = s->show,
+                                                  .show_ctx = s,
                                                   .observe = note_uses,
                                                   .observe_ctx = s }));
 }
@@ -194,12 +196,14 @@ static _Noreturn void child(federation *s)
     _exit(client_run(s->c) == SEFL_OK ? 0 : 1);
 }
 
-/* kill -9 at many moments, and the text in another order at each start. */
+/* kill -9 at many moments, and the text in another order at each start: the order that counts is
+ * that of the client which wrote the list. */
 static void killed_and_shuffled(void **state)
 {
     (void)state;
     static const char *const orders[] = { "012345", "543210", "201543", "315042" };
     seeded gen;
+    const char *order = orders[0];
     unsigned died = 0, runs = 0;
     test_seed(&gen, "kill records");
     const unsigned kills = test_count(12, 200);
@@ -208,7 +212,9 @@ static void killed_and_shuffled(void **state)
     federation *s = scene(TURNS, MOST);
     for (;; runs++) {
         int status = 0;
-        write_text(orders[file_exists(list_of(s)) ? 1 + runs % 3 : 0]); /* the first order counts */
+        const bool listed = file_exists(list_of(s));
+        write_text(orders[runs % 4]);
+        order = listed ? order : orders[runs % 4];
         pthread_mutex_lock(&s->as.lock); /* no server thread holds it while we fork */
         const pid_t pid = fork();
         if (pid == 0)
@@ -231,7 +237,7 @@ static void killed_and_shuffled(void **state)
     print_message("%u killed of %u\n", died, runs + 1);
     assert_int_equal(s->as.receipts, ROUNDS);
     assert_false(s->as.uncharged);
-    assert_true(check_uses(s, orders[0]) == ROUNDS);
+    assert_true(check_uses(s, order) == ROUNDS);
     close(uses_fd);
     end(s);
 }
@@ -308,6 +314,49 @@ static void another_text(void **state)
     end(s);
 }
 
+static const char *stop_at;
+
+static void stop_when(void *ctx, const client_view *v)
+{
+    federation *s = ctx;
+    if (strcmp(v->doing, stop_at) == 0)
+        client_stop(s->c);
+}
+
+/* Runs the client until it shows this. */
+static void run_to(federation *s, const char *doing)
+{
+    stop_at = doing;
+    s->show = stop_when;
+    CHECK_OK(run_client(s));
+    s->show = NULL;
+}
+
+/* Until the client begins its first update, its text may change. */
+static void another_text_before_the_first_update(void **state)
+{
+    (void)state;
+    open_uses();
+    write_text("01");
+    federation *s = scene(TURNS, MOST);
+    run_to(s, "waiting");
+    write_text("0124");
+    run_to(s, "fetching the model");
+    assert_false(file_exists(list_of(s)));
+    write_text("543210");
+    run_to(s, "uploading"); /* the update is made: the list is there, without a charge */
+    assert_int_equal(charged(s), 0);
+    assert_true(file_exists(list_of(s)));
+    write_text("54321");
+    takes_no_part(s, "1 of the 6 records");
+    write_text("012345");
+    CHECK_OK(run_client(s));
+    assert_int_equal(s->as.receipts, ROUNDS);
+    assert_int_equal(check_uses(s, "543210"), ROUNDS);
+    close(uses_fd);
+    end(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +364,7 @@ int main(void)
         cmocka_unit_test(killed_and_shuffled),
         cmocka_unit_test(restored_copies),
         cmocka_unit_test(another_text),
+        cmocka_unit_test(another_text_before_the_first_update),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -31,6 +31,13 @@ static sefl_status opens(record_list *list, const ledger *l, const char *text)
     return record_list_open(list, l, folder_path("book"), task_id, &names);
 }
 
+static void keeps(record_list *list, const ledger *l, const char *text)
+{
+    CHECK_OK(opens(list, l, text));
+    CHECK_OK(record_list_keep(list));
+    CHECK_OK(record_list_keep(list));
+}
+
 /* Place p of the list has the record that `first` had there. */
 static void same_places(const ledger *l, const char *first, const char *text)
 {
@@ -55,6 +62,7 @@ static void refuses(const ledger *l, const char *text, const char *why)
     assert_non_null(strstr(sefl_last_error(), why));
     assert_non_null(strstr(sefl_last_error(), "no part"));
     assert_null(list.record);
+    assert_int_equal(list.fresh.n, 0);
 }
 
 static ledger *book(void)
@@ -87,7 +95,7 @@ static void places_stay(void **state)
     struct stat sb;
     record_list list = { 0 };
     ledger *l = book();
-    CHECK_OK(opens(&list, l, "cabbage"));
+    keeps(&list, l, "cabbage");
     for (size_t p = 0; p < list.n; p++)
         assert_int_equal(list.record[p], p); /* equal records too */
     assert_int_equal(stat(folder_path("book.records-abcd000000000000"), &sb), 0);
@@ -116,11 +124,7 @@ static void the_list_must_be_there(void **state)
     char path[PATH_MAX];
     CHECK_OK(file_path(path, "%s", folder_path(file)));
 
-    /* before the first charge another text may have another list */
-    CHECK_OK(opens(&list, l, "abc"));
-    record_list_clear(&list);
-    assert_int_equal(unlink(path), 0);
-    CHECK_OK(opens(&list, l, "xyz"));
+    keeps(&list, l, "xyz");
     charge(l, &list, 1);
     CHECK_OK(file_read(&first, path, 1 << 16));
 
@@ -145,7 +149,7 @@ static void the_list_must_be_there(void **state)
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rename(folder_path("book"), folder_path("former")), 0);
     l = book();
-    CHECK_OK(opens(&other, l, "xyz"));
+    keeps(&other, l, "xyz");
     assert_memory_not_equal(other.hash, list.hash, sizeof list.hash);
     ledger_close(l);
     assert_int_equal(unlink(folder_path("book")), 0);
@@ -159,11 +163,43 @@ static void the_list_must_be_there(void **state)
     buf_clear(&changed);
 }
 
+/* Until the list is kept, the text may change; a kept list is never replaced. */
+static void the_text_may_change_until_the_list_is_kept(void **state)
+{
+    (void)state;
+    record_list list = { 0 }, other = { 0 };
+    sefl_buf first = { 0 }, now = { 0 };
+    ledger *l = book();
+    char path[PATH_MAX];
+    CHECK_OK(file_path(path, "%s", folder_path("book.records-abcd000000000000")));
+    same_places(l, "abc", "abc");
+    same_places(l, "axc", "axc");
+    assert_false(file_exists(path));
+    CHECK_OK(opens(&other, l, "xyz"));
+    keeps(&list, l, "cab");
+    CHECK_OK(file_read(&first, path, 1 << 16));
+    assert_memory_equal(first.p + first.n - sizeof list.hash, list.hash, sizeof list.hash);
+    CHECK_STATUS(record_list_keep(&other), SEFL_EEXIST); /* opened before the list was there */
+    same_places(l, "cab", "bacx");
+    refuses(l, "xyz", "3 of the 3 records");
+    refuses(l, "ca", "eval: own");
+    CHECK_OK(file_read(&now, path, 1 << 16));
+    assert_int_equal(now.n, first.n);
+    assert_memory_equal(now.p, first.p, first.n);
+    ledger_close(l);
+    record_list_clear(&list);
+    record_list_clear(&other);
+    buf_clear(&first);
+    buf_clear(&now);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(places_stay, folder_make, folder_remove),
         cmocka_unit_test_setup_teardown(the_list_must_be_there, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(the_text_may_change_until_the_list_is_kept, folder_make,
+                                        folder_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
