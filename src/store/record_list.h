@@ -12,7 +12,9 @@
  *     record_list_clear(&list);
  *
  * The list is written, durably, before the client makes its first update for the task: until then
- * its text may change. From then on nothing changes or replaces the list.
+ * its text may change. From then on nothing changes or replaces the list. The mark of an update has
+ * the hash of its list (roles/client/store.h): if the owner deletes the list before the first
+ * charge, the client makes a new one and drops an update of the old one.
  *
  * The entries are names: keyed hashes of what a record is, not of where it is. So a text whose
  * records have another order, or are split into other files, keeps its places. If a record of the

@@ -116,8 +116,9 @@ sefl_status client_budget(client *c, uint64_t round) SEFL_MUST_CHECK;
  * ledger has no round that is too near. */
 bool client_is_turn(const client *c, uint64_t round);
 
-/* Gives the records of the text their places, before anything is charged (store/record_list.h), and
- * warns the owner if the text has too many or too few of them for the task's turns. */
+/* Gives the records of the text their places (store/record_list.h), drops a finished update that
+ * was made under another list, and warns the owner if the text has too many or too few of them for
+ * the task's turns. */
 sefl_status client_open_records(client *c) SEFL_MUST_CHECK;
 
 /* Executes one order and reports the result to the participant. *new_task: AS has a new task. */

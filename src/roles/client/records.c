@@ -59,6 +59,19 @@ static void look_at_lengths(const client *c)
                  lf_u64("records", longer), lf_u64("record_words", c->t.record_words));
 }
 
+/* Drops an update that was made under another list, whose records may have had other places: it
+ * would give some of them a turn too many. */
+static sefl_status look_at_update(client *c)
+{
+    const client_mark *mark = client_store_mark(c->store);
+    if (mark->phase != CLIENT_FINISHED || memcmp(mark->list, c->list.hash, sizeof mark->list) == 0)
+        return SEFL_OK;
+    log_warn(c->o.log,
+             "dropped a finished update: it was made under another list of the task's records",
+             lf_u64("round", mark->round));
+    return client_store_drop(c->store);
+}
+
 sefl_status client_open_records(client *c)
 {
     if (c->t.unit != TASK_UNIT_RECORD)
@@ -68,6 +81,7 @@ sefl_status client_open_records(client *c)
             &c->list, c->book, c->cfg->ledger, c->t.id,
             &(record_names){ .n = c->text.docs, .ctx = &c->text, .name = name_record }));
         memcpy(c->terms.list, c->list.hash, sizeof c->terms.list);
+        SEFL_PASS(look_at_update(c));
     }
     look_at_lengths(c);
     look_at_turns(c, task_limits_records(&c->t) ? c->list.n : c->text.docs);

@@ -317,7 +317,7 @@ static sefl_status train(client *c, uint64_t round)
                            "this round is already charged and its update is missing: parts of it "
                            "may have been sent, so the client does not compute it again");
     SEFL_PASS(record_list_keep(&c->list)); /* from here on the records have their turns */
-    SEFL_PASS(client_store_begin(c->store));
+    SEFL_PASS(client_store_begin(c->store, c->terms.list));
     client_job job = { .header = &c->header,
                        .attempt = client_store_mark(c->store)->attempt,
                        .model = client_store_path(c->store, CLIENT_MODEL),

@@ -19,7 +19,7 @@
 #define MAGIC CLIENT_MARK_MAGIC
 #define FINAL "final-"
 
-enum { MAGIC_BYTES = 8, BODY_BYTES = MAGIC_BYTES + 32 + 8 + 8 + 1 + 1 + 32 + 32 + 8 };
+enum { MAGIC_BYTES = 8, BODY_BYTES = MAGIC_BYTES + 32 + 8 + 8 + 1 + 1 + 32 + 32 + 8 + 32 };
 
 struct client_store {
     int lock;
@@ -63,6 +63,7 @@ static sefl_status write_mark(client_store *s, const client_mark *m)
     SEFL_TRY(wr_raw(&b, m->body.hash, sizeof m->body.hash));
     SEFL_TRY(wr_raw(&b, m->body.head, sizeof m->body.head));
     SEFL_TRY(wr_u64(&b, m->body.bytes));
+    SEFL_TRY(wr_raw(&b, m->list, sizeof m->list));
     sha256_of(digest, buf_span(&b));
     SEFL_TRY(wr_raw(&b, digest, sizeof digest));
     SEFL_TRY(file_write_atomic(s->mark_path, buf_span(&b), 0600));
@@ -99,6 +100,7 @@ static sefl_status read_mark(client_store *s)
     SEFL_TRY(rd_raw(&r, m.body.hash, sizeof m.body.hash));
     SEFL_TRY(rd_raw(&r, m.body.head, sizeof m.body.head));
     SEFL_TRY(rd_u64(&r, &m.body.bytes));
+    SEFL_TRY(rd_raw(&r, m.list, sizeof m.list));
     m.charged = (phase & CLIENT_MARK_CHARGED) != 0, phase &= CLIENT_MARK_CHARGED - 1;
     SEFL_CHECK(phase <= CLIENT_DONE && drawn <= 1, SEFL_EPROTO, "%s: phase %u", path, phase);
     m.phase = (client_phase)phase, m.drawn = drawn;
@@ -273,12 +275,14 @@ sefl_status client_store_draw(client_store *s, uint64_t round, bool drawn)
     return write_mark(s, &m);
 }
 
-sefl_status client_store_begin(client_store *s)
+sefl_status client_store_begin(client_store *s, const uint8_t *list)
 {
+    static const uint8_t none[SHA256_BYTES];
     client_mark m = s->mark;
     SEFL_PASS(in_phase(s, m.phase == CLIENT_DRAWN || m.phase == CLIENT_MAKING, "begun"));
     m.attempt++; /* from 1 */
     m.phase = CLIENT_MAKING;
+    memcpy(m.list, list ? list : none, sizeof m.list);
     return write_mark(s, &m);
 }
 

@@ -14,7 +14,7 @@
  *
  *     SEFL_TRY(client_store_open(&s, folder, t->id, head_bytes(t->seal)));
  *     SEFL_TRY(client_store_draw(s, round, drawn)); // the sampling coin, once per round
- *     SEFL_TRY(client_store_begin(s));                    // a new attempt, before any coin
+ *     SEFL_TRY(client_store_begin(s, list.hash));         // a new attempt, before any coin
  *     ...client_update_make into client_store_path(s, CLIENT_BODY)...
  *     SEFL_TRY(client_store_finish(s, &body));            // from here on these bytes may be sent
  *     SEFL_TRY(client_store_receipt(s, envelope));        // keeps it; deletes the body
@@ -34,9 +34,9 @@
  *     receipts and marks stay.
  *
  * The mark: "SEFLCLM4" | task 32 | round u64 | attempt u64 | phase u8, plus 128 if the round is
- * charged | drawn u8 | body's units 32 | body's head 32 | body bytes u64 | SHA-256 of all that
- * (update.h: client_body). An invalid mark is an error: the client does not start over. Threads:
- * one owner. Secrets: none. */
+ * charged | drawn u8 | body's units 32 | body's head 32 | body bytes u64 | list of records 32 |
+ * SHA-256 of all that (update.h: client_body). An invalid mark is an error: the client does not
+ * start over. Threads: one owner. Secrets: none. */
 #ifndef ROLES_CLIENT_STORE_H
 #define ROLES_CLIENT_STORE_H
 
@@ -56,6 +56,7 @@ typedef struct client_mark {
     bool charged; /* this client's ledger has charged the round */
     bool drawn;
     client_body body;
+    uint8_t list[SHA256_BYTES]; /* the body's records (store/record_list.h); zeros: no list */
 } client_mark;
 
 typedef enum client_file {
@@ -94,7 +95,8 @@ const char *client_store_path(client_store *s, client_file file);
 
 /* Each step is durable when it returns. SEFL_ESTATE for a step out of order. */
 sefl_status client_store_draw(client_store *s, uint64_t round, bool drawn) SEFL_MUST_CHECK;
-sefl_status client_store_begin(client_store *s) SEFL_MUST_CHECK;
+/* list: the hash of the list of records that the body is made under; NULL: there is none. */
+sefl_status client_store_begin(client_store *s, const uint8_t *list) SEFL_MUST_CHECK;
 sefl_status client_store_finish(client_store *s, const client_body *body) SEFL_MUST_CHECK;
 /* The round is charged; call it after the charge and before the first byte of the body leaves. */
 sefl_status client_store_charged(client_store *s) SEFL_MUST_CHECK;

@@ -357,6 +357,33 @@ static void another_text_before_the_first_update(void **state)
     end(s);
 }
 
+/* The owner deletes the list while an update is made and not charged: the update is never uploaded
+ * under the new list. */
+static void an_update_of_another_list(void **state)
+{
+    (void)state;
+    open_uses();
+    write_text("012345");
+    federation *s = scene(TURNS, MOST);
+    run_to(s, "uploading");
+    assert_int_equal(charged(s), 0);
+    assert_int_equal(unlink(list_of(s)), 0);
+    close(uses_fd);
+    open_uses();
+    write_text("453210");
+    run_to(s, "waiting");
+    assert_int_equal(s->as.receipts, 0);
+    assert_int_equal(charged(s), 0);
+    assert_non_null(strstr(log_of(s), "another list of the task's records"));
+    s->as.round = 2;
+    CHECK_OK(run_client(s));
+    assert_int_equal(s->as.receipts, ROUNDS - 1);
+    assert_int_equal(charged(s), ROUNDS - 1);
+    assert_int_equal(check_uses(s, "453210"), ROUNDS - 1);
+    close(uses_fd);
+    end(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -365,6 +392,7 @@ int main(void)
         cmocka_unit_test(restored_copies),
         cmocka_unit_test(another_text),
         cmocka_unit_test(another_text_before_the_first_update),
+        cmocka_unit_test(an_update_of_another_list),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

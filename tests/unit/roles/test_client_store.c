@@ -57,12 +57,13 @@ static bool is_there(const char *name)
 static void a_round_from_coin_to_receipt(void **state)
 {
     (void)state;
+    const uint8_t list[SHA256_BYTES] = { 7, 8, 9 };
     client_store *s = open_store(task_a), *second = NULL;
     sefl_buf b = { 0 };
     client_body body;
     CHECK_STATUS(client_store_open(&second, state_folder, task_a, HEAD), SEFL_ESTATE);
     assert_int_equal(client_store_mark(s)->phase, CLIENT_NOWHERE);
-    CHECK_STATUS(client_store_begin(s), SEFL_ESTATE);
+    CHECK_STATUS(client_store_begin(s, NULL), SEFL_ESTATE);
     CHECK_STATUS(client_store_drop(s), SEFL_ESTATE);
 
     CHECK_OK(client_store_draw(s, 3, true));
@@ -74,7 +75,7 @@ static void a_round_from_coin_to_receipt(void **state)
 
     /* died while encrypting: attempt numbers never repeat, the model stays, an unfinished file is
      * deleted */
-    CHECK_OK(client_store_begin(s));
+    CHECK_OK(client_store_begin(s, NULL));
     assert_int_equal(client_store_mark(s)->attempt, 1);
     put(s, CLIENT_MODEL, "model");
     in_state("model-3.part", "half");
@@ -90,8 +91,14 @@ static void a_round_from_coin_to_receipt(void **state)
     assert_true(is_there("model-3"));
     assert_true(is_there("model-3.part"));
     assert_int_equal(client_store_mark(s)->phase, CLIENT_MAKING);
-    CHECK_OK(client_store_begin(s));
+    CHECK_OK(client_store_begin(s, NULL));
     assert_int_equal(client_store_mark(s)->attempt, 2);
+
+    /* the next attempt may be of another list of records */
+    assert_int_equal(client_store_mark(s)->list[0], 0);
+    CHECK_OK(client_store_begin(s, list));
+    s = reopen(s, task_a);
+    assert_memory_equal(client_store_mark(s)->list, list, sizeof list);
 
     /* died between the complete file and its mark: these bytes are the update */
     put(s, CLIENT_BODY, "the body");
@@ -100,7 +107,7 @@ static void a_round_from_coin_to_receipt(void **state)
     CHECK_OK(client_body_of(&body, client_store_path(s, CLIENT_BODY), HEAD));
     assert_memory_equal(&client_store_mark(s)->body, &body, sizeof body);
     assert_int_equal(body.bytes, 8);
-    CHECK_STATUS(client_store_begin(s), SEFL_ESTATE); /* never encrypted twice */
+    CHECK_STATUS(client_store_begin(s, NULL), SEFL_ESTATE); /* never encrypted twice */
     CHECK_STATUS(client_store_finish(s, &body), SEFL_ESTATE);
     s = reopen(s, task_a);
     assert_int_equal(client_store_mark(s)->phase, CLIENT_FINISHED);
@@ -134,7 +141,7 @@ static void a_body_that_changed_is_not_made_again(void **state)
         client_store *s = open_store(id);
         client_body body;
         CHECK_OK(client_store_draw(s, 9 + i, true));
-        CHECK_OK(client_store_begin(s));
+        CHECK_OK(client_store_begin(s, NULL));
         put(s, CLIENT_BODY, "whole");
         CHECK_OK(client_body_of(&body, client_store_path(s, CLIENT_BODY), HEAD));
         CHECK_OK(client_store_finish(s, &body));
@@ -146,7 +153,7 @@ static void a_body_that_changed_is_not_made_again(void **state)
         assert_true(client_store_lost(s));
         assert_int_equal(client_store_mark(s)->phase, CLIENT_DONE);
         assert_false(file_exists(client_store_path(s, CLIENT_BODY)));
-        CHECK_STATUS(client_store_begin(s), SEFL_ESTATE);
+        CHECK_STATUS(client_store_begin(s, NULL), SEFL_ESTATE);
         client_store_close(s);
     }
 }
@@ -158,7 +165,7 @@ static void another_task_begins_anew(void **state)
     client_store *s = open_store(old);
     client_body body;
     CHECK_OK(client_store_draw(s, 20, true));
-    CHECK_OK(client_store_begin(s));
+    CHECK_OK(client_store_begin(s, NULL));
     put(s, CLIENT_BODY, "body");
     CHECK_OK(client_body_of(&body, client_store_path(s, CLIENT_BODY), HEAD));
     CHECK_OK(client_store_finish(s, &body));
@@ -219,7 +226,7 @@ static sefl_status whole_round(uint64_t round)
     if (client_store_mark(s)->round < round)
         SEFL_TRY(client_store_draw(s, round, true));
     if (client_store_mark(s)->phase < CLIENT_FINISHED) {
-        SEFL_TRY(client_store_begin(s));
+        SEFL_TRY(client_store_begin(s, NULL));
         SEFL_TRY(
             file_write_atomic(client_store_path(s, CLIENT_BODY), span_of_str("head, x"), 0600));
         SEFL_TRY(client_body_of(&body, client_store_path(s, CLIENT_BODY), HEAD));
@@ -283,7 +290,7 @@ static void a_receipt(client_store *s, uint64_t round)
 {
     client_body body;
     CHECK_OK(client_store_draw(s, round, true));
-    CHECK_OK(client_store_begin(s));
+    CHECK_OK(client_store_begin(s, NULL));
     put(s, CLIENT_BODY, "body");
     CHECK_OK(client_body_of(&body, client_store_path(s, CLIENT_BODY), HEAD));
     CHECK_OK(client_store_finish(s, &body));
