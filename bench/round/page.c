@@ -34,6 +34,7 @@ typedef struct options {
 typedef struct world {
     char folder[256], metrics[PATH_MAX];
     journal *j;
+    task task;
     turnout *turnout;
     tail *tail;
     page *page;
@@ -75,7 +76,7 @@ static sefl_status make_round(world *w, const options *o, uint64_t round, sefl_b
     turnout_open(w->turnout, round);
     for (size_t i = 0; i < o->clients; i++)
         take_part(w, round, i);
-    turnout_close(w->turnout, round);
+    turnout_close(w->turnout, round, TURNOUT_RELEASED);
     SEFL_PASS(journal_round_put(w->j, &(journal_round){ .round = round, .opened_ms = 1 }));
     f.rounds = (double)o->rounds, f.enrolled = (double)o->clients;
     l.clients = (double)o->clients, l.seconds = 60, l.time = 1.7e9 + 60 * (double)round;
@@ -94,7 +95,8 @@ static sefl_status make_store(world *w, const options *o)
     SEFL_TRY(file_temp_folder(w->folder, sizeof w->folder, "sefl-bench-page"));
     SEFL_TRY(file_path(w->metrics, "%s/metrics.jsonl", w->folder));
     SEFL_TRY(journal_open(&w->j, w->folder, "aggregator", id));
-    SEFL_TRY(turnout_new(&w->turnout, w->j, (uint32_t)o->clients, NULL));
+    w->task = (task){ .enrolled = (uint32_t)o->clients };
+    SEFL_TRY(turnout_new(&w->turnout, w->j, &w->task, NULL));
     for (uint64_t first = 1; first <= o->rounds; first += TRANSACTION) {
         SEFL_TRY(journal_begin(w->j));
         for (uint64_t r = first; r < first + TRANSACTION && r <= o->rounds; r++)
@@ -142,7 +144,7 @@ static sefl_status start(world *w, const options *o)
     const sefl_rng rng = rng_system();
     turnout_free(w->turnout);
     w->turnout = NULL;
-    SEFL_PASS(turnout_new(&w->turnout, w->j, (uint32_t)o->clients, NULL));
+    SEFL_PASS(turnout_new(&w->turnout, w->j, &w->task, NULL));
     turnout_open(w->turnout, o->rounds);
     SEFL_PASS(tail_new(&w->tail, w->metrics));
     SEFL_PASS(page_start(&w->page, &(page_config){ .local = { .host = "127.0.0.1" },

@@ -619,14 +619,19 @@ dp_event task_event(const task *t, uint64_t count)
     return dp_filter_event(&ev, task_filter_s(t, count), count);
 }
 
-bool task_is_turn(const task *t, const uint8_t client[32], uint64_t round)
+uint64_t task_group(const task *t, const uint8_t client[32])
 {
     uint8_t hash[SHA256_BYTES];
     if (t->separation <= 1)
-        return true;
+        return 0;
     sha256_join(hash, span_of_str("sefl turn 1"), span_of(t->id, sizeof t->id), span_of(client, 32),
                 span_of(NULL, 0));
-    return load_u64(hash) % t->separation == round % t->separation;
+    return load_u64(hash) % t->separation;
+}
+
+bool task_is_turn(const task *t, const uint8_t client[32], uint64_t round)
+{
+    return t->separation <= 1 || task_group(t, client) == round % t->separation;
 }
 
 bool task_is_soon(const task *t, uint64_t last, uint64_t round)

@@ -187,6 +187,7 @@ sefl_status task_output_bytes(size_t *bytes, const task *t) SEFL_MUST_CHECK;
  * group modulo s. The group is SHA-256("sefl turn 1", task id, client), its first 8 bytes as a
  * number, modulo s. So a round has 1 / s of the clients, and a client that keeps to its turns keeps
  * the separation. Always true if s is 1. */
+uint64_t task_group(const task *t, const uint8_t client[32]);
 bool task_is_turn(const task *t, const uint8_t client[32], uint64_t round);
 /* True if a client that took part in round `last` (0: none) must not take part in this round. */
 bool task_is_soon(const task *t, uint64_t last, uint64_t round);

@@ -187,9 +187,10 @@ sefl_status task_explain_deadline(sefl_buf *out, const task *t)
             "after %s.\n"
             "  So a site that is missing costs %s in each of two rounds. After that no round waits "
             "for it until it\n"
-            "  asks for news again. A round never waits for a site that AS's operator has "
-            "revoked.\n",
-            deadline.text, deadline.text));
+            "  asks for news again. If it asks and sends no update, it costs %s again after 4, "
+            "8, 16 ... such rounds.\n"
+            "  A round never waits for a site that AS's operator has revoked.\n",
+            deadline.text, deadline.text, deadline.text));
     if (t->extensions > 0)
         SEFL_PASS(wr_fmt(
             out,

@@ -610,6 +610,7 @@ static sefl_status order_skip(as_rounds *r, const agg_order *o)
     pthread_mutex_lock(&r->lock);
     const agg_memory m = agg_remember(r->a);
     p.clients = m.clients, p.dropped = m.drop;
+    p.early = m.drop || as_rounds_wall_ms(r) < m.deadline_ms;
     as_row row = r->row;
     pthread_mutex_unlock(&r->lock);
     /* a charged round counts against max_rounds_per_client: CSP may have revealed it, and the

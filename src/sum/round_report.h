@@ -22,6 +22,7 @@ typedef struct rounds_report {
     uint64_t round;
     bool skipped;
     bool dropped;     /* skipped because the operator dropped it */
+    bool early;       /* skipped before its deadline */
     bool blocked;     /* revealed and charged, but the release check blocked the sum */
     bool has_clients; /* false if participation is not public */
     uint32_t clients;

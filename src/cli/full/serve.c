@@ -30,6 +30,7 @@ struct serve {
     char scratch[PATH_MAX]; /* the folder of the journal; "": none */
     journal *journal;
     turnout *turnout; /* NULL: who takes part is not known */
+    task task;        /* of the turnout: the number of clients alone */
 };
 
 /* ---- what the page shows --------------------------------------------------------------------- */
@@ -156,11 +157,12 @@ static void open_turnout(serve *s, const serve_run *r)
     forget_turnout(s);
     if (r->clients == 0)
         return;
+    s->task = (task){ .enrolled = r->clients };
     sha256_of(id, span_of_str(r->folder));
     if ((!s->scratch[0] &&
          file_temp_folder(s->scratch, sizeof s->scratch, "sefl-page") != SEFL_OK) ||
         journal_open(&s->journal, s->scratch, "aggregator", id) != SEFL_OK ||
-        turnout_new(&s->turnout, s->journal, r->clients, NULL) != SEFL_OK) {
+        turnout_new(&s->turnout, s->journal, &s->task, NULL) != SEFL_OK) {
         fprintf(stderr, "sefl simulate: no grid of clients: %s\n", sefl_last_error());
         forget_turnout(s);
     }
@@ -239,7 +241,7 @@ void serve_turnout(serve *s, uint64_t round, const char *fates, uint32_t clients
                                              : INGEST_LIMIT,
                            fates[i] == 'r' ? ingest_end_name(INGEST_LIMIT) : NULL);
     }
-    turnout_close(s->turnout, round);
+    turnout_close(s->turnout, round, TURNOUT_RELEASED);
 }
 
 void serve_progress(serve *s, uint64_t round, uint64_t done, uint64_t total)

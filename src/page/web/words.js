@@ -180,7 +180,9 @@ function absences(st, now) {
             'weak',
             `No round waits for ${names(gone)}.`,
             `${listed(gone.sites.map(whyLeft))}${gone.sites.length ? '. ' : ''}` +
-                'A site that is missing counts again as soon as it asks for news.',
+                (gone.sites.some((s) => s.asked && !s.revoked)
+                    ? 'A site that asks for news and sends no update counts again after its next update: see its log.'
+                    : 'A site that is missing counts again as soon as it asks for news.'),
         ]);
     return out;
 }

@@ -351,7 +351,7 @@ sefl_status agg_page_task(aggregator *a)
     a->tail = NULL;
     SEFL_PASS(tail_new(&a->tail, a->metrics));
     if (open_sights(a) != SEFL_OK || turnout_new(&a->turnout, a->sights ? a->sights : a->journal,
-                                                 a->task.enrolled, a->o.log) != SEFL_OK) {
+                                                 &a->task, a->o.log) != SEFL_OK) {
         log_error(a->o.log, "no grid of clients on the page", lf_str("why", sefl_last_error()));
         return SEFL_OK; /* the federation works without it */
     }

@@ -149,7 +149,7 @@ bool agg_missing(aggregator *a, uint64_t round, turnout_missing *out)
     allowlist *g = allowlist_hold(a->allowlist);
     pthread_mutex_unlock(&a->lock);
     const bool known = a->turnout && !a->sights; /* otherwise each process knows its own clients */
-    turnout_look(known ? a->turnout : NULL, &a->task, round, g ? allowlist_list(g) : NULL, out);
+    turnout_look(known ? a->turnout : NULL, round, g ? allowlist_list(g) : NULL, out);
     allowlist_free(g);
     return known;
 }
@@ -208,7 +208,10 @@ static void report(void *ctx, const rounds_report *r)
     a->last = *r;
     a->measured = r->has_perplexity ? *r : a->measured;
     pthread_mutex_unlock(&a->lock);
-    turnout_close(a->turnout, r->round);
+    turnout_close(a->turnout, r->round,
+                  r->early     ? TURNOUT_CUT
+                  : r->skipped ? TURNOUT_SKIPPED
+                               : TURNOUT_RELEASED);
     if (a->o.round)
         a->o.round(a->o.ctx, r, a->task.rounds);
 }

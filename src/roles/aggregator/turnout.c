@@ -10,6 +10,8 @@
 
 #define FACT "turnout"
 
+enum { END_AT = 30 }; /* in a record's number of letters: how the round ended */
+
 /* ---- clients --------------------------------------------------------------------------------- */
 
 static size_t slot_of(const turnout *t, const uint8_t key[32])
@@ -54,10 +56,16 @@ static int64_t find_or_add(turnout *t, const uint8_t key[32], const char *name)
     someone *s = &t->who[t->n];
     *s = (someone){ 0 };
     memcpy(s->key, key, sizeof s->key);
+    s->group = task_group(t->of, key);
     snprintf(s->name, sizeof s->name, "%s", name ? name : "");
     const size_t slot = slot_of(t, key); /* before the client is in the table */
     t->slots[slot] = (uint32_t)++t->n;
     return (int64_t)t->n - 1;
+}
+
+bool turnout_is_turn(const turnout *t, const someone *s, uint64_t round)
+{
+    return t->of->separation <= 1 || s->group == round % t->of->separation;
 }
 
 static void chunk_name(char out[32], size_t chunk)
@@ -203,7 +211,7 @@ static void set_cell(turnout *t, uint64_t round, int64_t client, char letter, co
 
 static sefl_status round_write(sefl_buf *out, const turnout_round *r)
 {
-    SEFL_PASS(wr_u32(out, (uint32_t)r->n));
+    SEFL_PASS(wr_u32(out, (uint32_t)r->n | (uint32_t)r->end << END_AT));
     SEFL_PASS(wr_raw(out, r->cells, r->n));
     for (size_t i = 0; i < r->why_n; i++) {
         const size_t len = strlen(r->why[i].text);
@@ -219,7 +227,9 @@ static sefl_status record_read(record *out, sefl_span bytes)
     uint32_t n;
     rd r = rd_over(bytes);
     SEFL_PASS(rd_u32(&r, &n));
-    SEFL_PASS(rd_view(&r, &out->cells, n));
+    SEFL_PASS(rd_view(&r, &out->cells, n & ((1u << END_AT) - 1)));
+    SEFL_NEED(n >> END_AT <= TURNOUT_CUT, SEFL_EPROTO, "an unknown end of a round");
+    out->end = (turnout_end)(n >> END_AT);
     out->why = r;
     return SEFL_OK;
 }
@@ -254,15 +264,26 @@ static void add_up(turnout *t, sefl_span cells, int by)
     }
 }
 
-/* A round is over: a client without an update in it has missed it. */
-static void add_missed(turnout *t, uint64_t round, sefl_span cells)
+/* A round is over: a client whose turn it was has missed it without an update in it. Under
+ * sampling, nobody but the client knows whether it was drawn, so it has missed none. */
+static void add_missed(turnout *t, uint64_t round, const record *r)
 {
     if (round <= t->closed)
         return;
     t->closed = round;
+    if (r->end == TURNOUT_CUT)
+        return;
+    t->full++;
     for (size_t i = 0; i < t->n; i++) {
-        const char c = i < cells.n ? (char)cells.p[i] : '.';
-        t->who[i].missed = c == 'a' || c == 'x' ? 0 : t->who[i].missed + 1;
+        someone *s = &t->who[i];
+        const char c = i < r->cells.n ? (char)r->cells.p[i] : '.';
+        if (c == 'a' || c == 'x') {
+            s->missed = s->idle = 0;
+            s->spent += c == 'a' && r->end == TURNOUT_RELEASED;
+        } else if (t->of->sampling == TASK_ALL && turnout_is_turn(t, s, round)) {
+            s->missed++;
+            s->idle = s->told >= round ? s->idle + 1 : 0;
+        }
     }
 }
 
@@ -322,18 +343,18 @@ static sefl_status read_rounds(turnout *t)
         SEFL_TRY(turnout_record(t, n, &b, &r));
         add_up(t, r.cells, 1);
         if (r.cells.p)
-            add_missed(t, n, r.cells);
+            add_missed(t, n, &r);
     }
 done:
     buf_clear(&b);
     return st;
 }
 
-sefl_status turnout_new(turnout **out, journal *j, uint32_t enrolled, sefl_log *log)
+sefl_status turnout_new(turnout **out, journal *j, const task *of, sefl_log *log)
 {
     SEFL_MAKE(turnout, t, out);
     pthread_mutex_init(&t->lock, NULL);
-    t->j = j, t->enrolled = enrolled, t->log = log;
+    t->j = j, t->of = of, t->log = log;
     SEFL_TRY(read_clients(t));
     SEFL_TRY(read_rounds(t));
     SEFL_HAND_OVER(out, t, turnout_free);
@@ -379,7 +400,7 @@ bool turnout_told(turnout *t, uint64_t round, const uint8_t client[32], const ch
     const size_t known = t->n;
     const int64_t i = round >= t->now.round ? find_or_add(t, client, name) : NONE;
     if (i != NONE) { /* the server may answer before turnout_open */
-        is_back = t->who[i].told != round && t->closed >= TURNOUT_MISSED &&
+        is_back = t->who[i].told != round && t->full >= TURNOUT_MISSED &&
                   (t->n > known || t->who[i].missed >= TURNOUT_MISSED);
         t->who[i].told = round;
     }
@@ -449,7 +470,7 @@ void turnout_barred(turnout *t, const uint8_t client[32], const char *why)
     pthread_mutex_unlock(&t->lock);
 }
 
-void turnout_close(turnout *t, uint64_t round)
+void turnout_close(turnout *t, uint64_t round, turnout_end end)
 {
     if (!t)
         return;
@@ -457,9 +478,10 @@ void turnout_close(turnout *t, uint64_t round)
     turnout_round *r = turnout_round_of(t, round);
     if (r) {
         r->changed = true; /* a round without clients gets a record too */
+        r->end = end;
         save_or_say(t, &t->before);
         save_or_say(t, r);
-        add_missed(t, round, span_of(r->cells, r->n));
+        add_missed(t, round, &(record){ .cells = span_of(r->cells, r->n), .end = end });
     }
     pthread_mutex_unlock(&t->lock);
 }

@@ -127,7 +127,7 @@ static sefl_status write_grid(const turnout *t, const selection *s, sefl_buf *ou
     char who[NAME_MAX_BYTES + 16];
     json j = json_into(out);
     json_open(&j, '{');
-    json_key(&j, "enrolled"), json_u64(&j, t->enrolled);
+    json_key(&j, "enrolled"), json_u64(&j, t->of->enrolled);
     json_key(&j, "seen"), json_u64(&j, t->n);
     json_key(&j, "rounds"), json_open(&j, '[');
     for (unsigned i = 0; i < s->rounds; i++)

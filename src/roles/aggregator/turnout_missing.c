@@ -24,19 +24,33 @@ static bool is_revoked(const trust *list, const uint8_t key[32])
     return m && m->state != TRUST_ACTIVE;
 }
 
-static void look_at_known(const turnout *t, const task *of, uint64_t round, const trust *list,
-                          turnout_missing *out)
+/* It asks for news, and no update follows. A round waits for it again after 4, 8, 16 ... such
+ * rounds in a row: perhaps the others were faster each time. */
+static bool is_idle(const someone *s)
+{
+    return s->idle == TURNOUT_MISSED || (s->idle & (s->idle - 1)) != 0;
+}
+
+/* AS would admit no other update of it. */
+static bool is_spent(const task *of, const someone *s)
+{
+    return of->max_rounds_per_client > 0 && s->spent >= of->max_rounds_per_client;
+}
+
+static void look_at_known(const turnout *t, uint64_t round, const trust *list, turnout_missing *out)
 {
     for (size_t i = 0; i < t->n; i++) {
         const someone *s = &t->who[i];
         const char cell = i < t->now.n ? t->now.cells[i] : '.';
         if (cell == 'a' || cell == 'x')
             out->expected++;
+        else if (is_spent(t->of, s))
+            continue;
         else if (is_revoked(list, s->key))
             name_one(&out->left, s->name, s, round, true);
-        else if (s->told != round && s->missed >= TURNOUT_MISSED)
+        else if (s->missed >= TURNOUT_MISSED && (s->told != round || is_idle(s)))
             name_one(&out->left, s->name, s, round, false);
-        else if (task_is_turn(of, s->key, round))
+        else if (turnout_is_turn(t, s, round))
             out->expected++, name_one(&out->waits, s->name, s, round, false);
     }
 }
@@ -72,20 +86,19 @@ static void look_at_listed(const turnout *t, uint64_t round, const trust *list, 
 static void look_at_unknown(const turnout *t, uint64_t round, const trust *list,
                             turnout_missing *out)
 {
-    page_sites *to = t->closed >= TURNOUT_MISSED ? &out->left : &out->waits;
+    page_sites *to = t->full >= TURNOUT_MISSED ? &out->left : &out->waits;
     const uint32_t before = to->all, named = to->named;
     if (names_all(list))
         look_at_listed(t, round, list, to);
-    else if (t->enrolled > t->n)
-        to->all += t->enrolled - (uint32_t)t->n;
+    else if (t->of->enrolled > t->n)
+        to->all += t->of->enrolled - (uint32_t)t->n;
     for (uint32_t i = named; i < to->named; i++)
-        to->at[i].missed = (uint32_t)(t->closed < UINT32_MAX ? t->closed : UINT32_MAX);
+        to->at[i].missed = (uint32_t)(t->full < UINT32_MAX ? t->full : UINT32_MAX);
     if (to == &out->waits)
         out->expected += to->all - before;
 }
 
-void turnout_look(turnout *t, const task *of, uint64_t round, const trust *list,
-                  turnout_missing *out)
+void turnout_look(turnout *t, uint64_t round, const trust *list, turnout_missing *out)
 {
     *out = (turnout_missing){ 0 };
     if (!t)
@@ -93,9 +106,9 @@ void turnout_look(turnout *t, const task *of, uint64_t round, const trust *list,
     pthread_mutex_lock(&t->lock);
     round = round > 0 ? round : t->now.round;
     if (round > 0 && round == t->now.round) {
-        look_at_known(t, of, round, list, out);
+        look_at_known(t, round, list, out);
         look_at_unknown(t, round, list, out);
-        if (of->sampling != TASK_ALL)
+        if (t->of->sampling != TASK_ALL)
             out->waits = (page_sites){ 0 };
     }
     pthread_mutex_unlock(&t->lock);

@@ -10,6 +10,14 @@
 #include <string.h>
 
 static const uint8_t id[32] = "a task";
+static task of; /* begin makes it */
+
+static int begin(void **state)
+{
+    of = (task){ .enrolled = 10, .sampling = TASK_ALL, .separation = 1 };
+    (void)state;
+    return 0;
+}
 
 static journal *open_journal(const char *name)
 {
@@ -21,7 +29,7 @@ static journal *open_journal(const char *name)
 static turnout *open_turnout(journal *j)
 {
     turnout *t;
-    CHECK_OK(turnout_new(&t, j, 10, NULL));
+    CHECK_OK(turnout_new(&t, j, &of, NULL));
     return t;
 }
 
@@ -50,7 +58,7 @@ static void send(turnout *t, uint64_t round, uint8_t i, ingest_end end, const ch
 static void close_round(turnout *t, journal *j, uint64_t round)
 {
     CHECK_OK(journal_round_put(j, &(journal_round){ .round = round, .state = 1 }));
-    turnout_close(t, round);
+    turnout_close(t, round, TURNOUT_RELEASED);
 }
 
 static const char *grid(turnout *t, const page_grid_ask *ask)
@@ -167,18 +175,18 @@ static void restart(void **state)
     turnout_open(NULL, 1); /* no records */
     fetch(NULL, 1, 1);
     send(NULL, 1, 1, INGEST_TAKEN, "");
-    turnout_close(NULL, 1);
+    turnout_close(NULL, 1, TURNOUT_RELEASED);
     assert_int_equal(turnout_now(NULL, 1).asked, 0);
     journal_close(j);
 }
 
 /* Whom the round waits for, and whom no more: "w1,w2 | l3 revoked,l4 2", and what it can count on. */
-static void looks(turnout *t, const task *of, uint64_t round, const trust *list, const char *want)
+static void looks(turnout *t, uint64_t round, const trust *list, const char *want)
 {
     char text[512];
     size_t n = 0;
     turnout_missing m;
-    turnout_look(t, of, round, list, &m);
+    turnout_look(t, round, list, &m);
     for (int left = 0; left < 2; left++) {
         const page_sites *s = left ? &m.left : &m.waits;
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%u:", left ? " | " : "", s->all);
@@ -226,25 +234,24 @@ static void missing(void **state)
     (void)state;
     journal *j = open_journal("missing");
     turnout *t = open_turnout(j);
-    const task every = { .sampling = TASK_ALL, .separation = 1 };
     trust *list = list_of(false), *revoked = list_of(true);
     turnout_open(t, 1);
-    looks(t, &every, 1, NULL, "10: | 0: | 10"); /* the task's enrolled clients */
-    looks(t, &every, 1, list, "5: c1 c2 c3 c4 c5 | 0: | 5");
-    looks(t, &every, 1, revoked, "4: c1 c2 c3 c5 | 0: | 4");
+    looks(t, 1, NULL, "10: | 0: | 10"); /* the task's enrolled clients */
+    looks(t, 1, list, "5: c1 c2 c3 c4 c5 | 0: | 5");
+    looks(t, 1, revoked, "4: c1 c2 c3 c5 | 0: | 4");
     tell(t, 1, 1, false);
     for (uint8_t i = 1; i <= 4; i++) {
         fetch(t, 1, i);
         send(t, 1, i, INGEST_TAKEN, "");
     }
-    looks(t, &every, 1, NULL, "6: | 0: | 10");
-    looks(t, &every, 1, revoked, "1: c5 | 0: | 5"); /* c4's update is in the round */
+    looks(t, 1, NULL, "6: | 0: | 10");
+    looks(t, 1, revoked, "1: c5 | 0: | 5"); /* c4's update is in the round */
     close_round(t, j, 1);
     for (uint64_t r = 2; r <= 3; r++) { /* c3 is dead; c5 never comes */
         turnout_open(t, r);
         tell(t, r, 1, false);
         tell(t, r, 2, false);
-        looks(t, &every, r, revoked,
+        looks(t, r, revoked,
               r == 2 ? "4: c1+ c2+ c3 c5"
                        "1"
                        " | 1: c4! | 4"
@@ -255,20 +262,136 @@ static void missing(void **state)
     }
     for (int again = 0; again < 2; again++) { /* the same after a restart */
         turnout_open(t, 4);
-        looks(t, &every, 4, revoked, "2: c1 c2 | 3: c32 c4!2 c53 | 2");
-        looks(t, &every, 4, NULL, "2: c1 c2 | 8: c32 c42 | 2");
+        looks(t, 4, revoked, "2: c1 c2 | 3: c32 c4!2 c53 | 2");
+        looks(t, 4, NULL, "2: c1 c2 | 8: c32 c42 | 2");
         turnout_free(t);
         t = open_turnout(j);
     }
     turnout_open(t, 4);
     tell(t, 4, 3, true); /* it asks for news: the round waits for it */
     tell(t, 4, 3, false);
-    looks(t, &every, 4, revoked, "3: c1 c2 c3+2 | 2: c4!2 c53 | 3");
-    looks(t, &every, 9, revoked, "0: | 0: | 0"); /* no such round is open */
-    const task sampled = { .sampling = TASK_OPEN, .separation = 1 };
-    looks(t, &sampled, 4, revoked, "0: | 2: c4!2 c53 | 3"); /* nobody knows who was drawn */
+    looks(t, 4, revoked, "3: c1 c2 c3+2 | 2: c4!2 c53 | 3");
+    looks(t, 9, revoked, "0: | 0: | 0"); /* no such round is open */
+    of.sampling = TASK_OPEN;
+    looks(t, 4, revoked, "0: | 2: c4!2 c53 | 3"); /* nobody knows who was drawn */
     turnout_free(t);
     trust_free(list), trust_free(revoked);
+    journal_close(j);
+}
+
+/* A client counts as missing only for rounds in which it could have taken part. */
+static void turns(void **state)
+{
+    (void)state;
+    journal *j = open_journal("turns");
+    of.separation = 5;
+    turnout *t = open_turnout(j);
+    uint32_t in_turn = 0;
+    turnout_missing m;
+    for (uint8_t i = 0; i < 40; i++)
+        in_turn += task_is_turn(&of, key_of(i), 16);
+    assert_true(in_turn > 1);
+    for (uint64_t r = 1; r <= 15; r++) { /* three turns of each: all take part */
+        turnout_open(t, r);
+        for (uint8_t i = 0; i < 40; i++)
+            if (task_is_turn(&of, key_of(i), r))
+                send(t, r, i, INGEST_TAKEN, "");
+        close_round(t, j, r);
+    }
+    for (int again = 0; again < 2; again++) { /* the same after a restart in an open round */
+        turnout_open(t, 16);
+        turnout_look(t, 16, NULL, &m);
+        assert_true(m.expected == in_turn && m.waits.all == in_turn && m.left.all == 0);
+        turnout_free(t);
+        t = open_turnout(j);
+    }
+    turnout_free(t);
+    journal_close(j);
+}
+
+/* Rounds that the operator dropped, or whose key CSP lost, say nothing about the sites. */
+static void cut(void **state)
+{
+    (void)state;
+    journal *j = open_journal("cut");
+    turnout *t = open_turnout(j);
+    of.enrolled = 2;
+    for (uint64_t r = 1; r <= 4; r++) {
+        turnout_open(t, r);
+        if (r == 1)
+            send(t, r, 1, INGEST_TAKEN, "");
+        CHECK_OK(journal_round_put(j, &(journal_round){ .round = r, .state = 1 }));
+        turnout_close(t, r, TURNOUT_CUT);
+    }
+    for (int again = 0; again < 2; again++) {
+        turnout_open(t, 5);
+        looks(t, 5, NULL, "2: c1 | 0: | 2"); /* and one that has not come yet */
+        has(grid(t, &all), "\"cells\":\"a....\"");
+        turnout_free(t);
+        t = open_turnout(j);
+    }
+    turnout_open(t, 5);
+    turnout_close(t, 5, TURNOUT_SKIPPED); /* at its deadline */
+    turnout_open(t, 6);
+    looks(t, 6, NULL, "2: c11 | 0: | 2");
+    turnout_free(t);
+    journal_close(j);
+}
+
+/* A site that asks for news and sends no update costs two deadlines, and then ever fewer. */
+static void idle(void **state)
+{
+    (void)state;
+    journal *j = open_journal("idle");
+    turnout *t = open_turnout(j);
+    turnout_missing m;
+    of.enrolled = 2;
+    for (uint64_t r = 1; r <= 17; r++) {
+        turnout_open(t, r);
+        tell(t, r, 1, false);
+        turnout_told(t, r, key_of(2), "c2");
+        turnout_look(t, r, NULL, &m);
+        const bool waits = r <= 2 || r == 5 || r == 9 || r == 17;
+        assert_int_equal(m.expected, waits ? 2 : 1);
+        assert_int_equal(m.left.all, waits ? 0 : 1);
+        send(t, r, 1, INGEST_TAKEN, "");
+        if (r == 17)
+            send(t, r, 2, INGEST_TAKEN, "");
+        close_round(t, j, r);
+    }
+    turnout_open(t, 18);
+    looks(t, 18, NULL, "2: c1 c2 | 0: | 2"); /* its update has come */
+    turnout_free(t);
+    journal_close(j);
+}
+
+/* No round waits for a site that has taken part in rounds.max_per_client rounds. */
+static void spent(void **state)
+{
+    (void)state;
+    journal *j = open_journal("spent");
+    turnout *t = open_turnout(j);
+    of.enrolled = 2, of.max_rounds_per_client = 2;
+    for (uint64_t r = 1; r <= 4; r++) {
+        turnout_open(t, r);
+        send(t, r, 1, INGEST_TAKEN, "");
+        if (r != 2)
+            send(t, r, 2, INGEST_TAKEN, "");
+        looks(t, r, NULL, r == 2 ? "1: c2 | 0: | 2" : "0: | 0: | 2");
+        CHECK_OK(journal_round_put(j, &(journal_round){ .round = r, .state = 1 }));
+        turnout_close(t, r, r == 1 ? TURNOUT_SKIPPED : TURNOUT_RELEASED); /* not charged */
+        for (int again = 0; again < 2; again++) {
+            turnout_open(t, r + 1);
+            looks(t, r + 1, NULL,
+                  r == 1   ? "2: c1 c2 | 0: | 2"
+                  : r == 2 ? "2: c1 c21 | 0: | 2"
+                  : r == 3 ? "1: c2 | 0: | 1"
+                           : "0: | 0: | 0");
+            turnout_free(t);
+            t = open_turnout(j);
+        }
+    }
+    turnout_free(t);
     journal_close(j);
 }
 
@@ -278,11 +401,11 @@ static void damaged(void **state)
     journal *j = open_journal("damaged");
     turnout *t;
     CHECK_OK(journal_fact_put(j, 0, "clients 0", span_of_str("too short for a client")));
-    CHECK_STATUS(turnout_new(&t, j, 10, NULL), SEFL_EPROTO);
+    CHECK_STATUS(turnout_new(&t, j, &of, NULL), SEFL_EPROTO);
     CHECK_OK(journal_fact_put(j, 0, "clients 0", (sefl_span){ 0 }));
     CHECK_OK(journal_round_put(j, &(journal_round){ .round = 1 }));
     CHECK_OK(journal_fact_put(j, 1, "turnout", span_of_str("\xff\xff\xff\x7f")));
-    CHECK_STATUS(turnout_new(&t, j, 10, NULL), SEFL_EPROTO);
+    CHECK_STATUS(turnout_new(&t, j, &of, NULL), SEFL_EPROTO);
     journal_close(j);
 }
 
@@ -335,8 +458,11 @@ static void large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(letters), cmocka_unit_test(restart), cmocka_unit_test(missing),
-        cmocka_unit_test(damaged), cmocka_unit_test(large),
+        cmocka_unit_test_setup(letters, begin), cmocka_unit_test_setup(restart, begin),
+        cmocka_unit_test_setup(missing, begin), cmocka_unit_test_setup(turns, begin),
+        cmocka_unit_test_setup(cut, begin),     cmocka_unit_test_setup(idle, begin),
+        cmocka_unit_test_setup(spent, begin),   cmocka_unit_test_setup(damaged, begin),
+        cmocka_unit_test_setup(large, begin),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }
