@@ -398,7 +398,7 @@ static sefl_status draw_ahead(as_rounds *r, uint64_t round)
     uint8_t seed[AHEAD_SEED] = { 0 };
     if (round == 0 || r->c.clear || !task_mode(r->t)->draw || r->ahead.round == round)
         return SEFL_OK;
-    sefl_status st = as_store_coins(r->store, round, r->c.coins, seed);
+    sefl_status st = as_store_coins(r->store, round, NULL, r->c.coins, seed);
     if (st == SEFL_OK)
         st = ahead_draw(&r->ahead, r->t, round, seed, r->c.pool);
     sefl_wipe(seed, sizeof seed);

@@ -174,10 +174,8 @@ static sefl_status draw_mask(as_link *l)
     SEFL_PASS(rng_fill(&rng, v->m.seed, sizeof v->m.seed));
     if (v->shares)
         SEFL_PASS(rng_fill(&rng, v->m.coins, sizeof v->m.coins));
-    else if (o->ahead && o->ahead->round == o->round)
-        memcpy(v->m.coins, o->ahead->seed, sizeof v->m.coins);
     else
-        SEFL_PASS(as_store_coins(o->store, o->round, l->c.coins, v->m.coins));
+        SEFL_PASS(as_store_coins(o->store, o->round, o->ahead, l->c.coins, v->m.coins));
     v->m.attempt = o->attempt;
     v->m.lags = v->past.lags;
     memcpy(v->m.set, o->set, sizeof v->m.set);

@@ -417,6 +417,7 @@ done:
     }
     if (r->c.shared) { /* as_rounds_follow loads everything again, and another process may lead */
         history_drop(&r->fresh);
+        ahead_drop(&r->ahead, r->t);
         pthread_mutex_lock(&r->lock);
         r->stored = (agg_memory){ 0 };
         pthread_mutex_unlock(&r->lock);

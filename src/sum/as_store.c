@@ -107,8 +107,8 @@ done:
     return st;
 }
 
-sefl_status as_store_coins(const as_store *s, uint64_t round, const sefl_coins *coins,
-                           uint8_t out[NOISE_COINS])
+sefl_status as_store_coins(const as_store *s, uint64_t round, const noise_ahead *ahead,
+                           const sefl_coins *coins, uint8_t out[NOISE_COINS])
 {
     as_mask before = { 0 };
     sefl_rng rng;
@@ -118,6 +118,10 @@ sefl_status as_store_coins(const as_store *s, uint64_t round, const sefl_coins *
     as_mask_clear(&before);
     if (st != SEFL_ENOTFOUND)
         return st;
+    if (ahead && ahead->round == round) {
+        memcpy(out, ahead->seed, NOISE_COINS);
+        return SEFL_OK;
+    }
     SEFL_PASS(coins_for(coins, &rng, "noise", round, 0));
     return rng_fill(&rng, out, NOISE_COINS);
 }

@@ -36,6 +36,7 @@
 #include "protocol/counted.h"
 #include "protocol/link.h"
 #include "sum/agg.h"
+#include "sum/ahead.h"
 #include "sum/release_check.h"
 
 typedef enum as_record {
@@ -116,10 +117,11 @@ sefl_status as_mask_write(sefl_buf *out, const as_mask *m) SEFL_MUST_CHECK;
  * attempt does not increase, the set changes, or the mask's seed repeats; with shares, also if the
  * coins or the slice repeat; without, if the coins differ. */
 sefl_status as_store_mask(const as_store *s, uint64_t round, const as_mask *m) SEFL_MUST_CHECK;
-/* The coins of a round without shares, the same for every attempt: those of the latest mask, else
- * new ones (coins "noise"). */
-sefl_status as_store_coins(const as_store *s, uint64_t round, const sefl_coins *coins,
-                           uint8_t out[NOISE_COINS]) SEFL_MUST_CHECK;
+/* The coins of a round without shares, the same for every attempt and every process that leads:
+ * those of the latest mask, else the seed of `ahead` (NULL, or of another round: none), else new
+ * ones (coins "noise"). */
+sefl_status as_store_coins(const as_store *s, uint64_t round, const noise_ahead *ahead,
+                           const sefl_coins *coins, uint8_t out[NOISE_COINS]) SEFL_MUST_CHECK;
 /* Loads the latest mask of this round, which the caller clears; SEFL_ENOTFOUND if there is none. */
 sefl_status as_store_masked(const as_store *s, uint64_t round, as_mask *out) SEFL_MUST_CHECK;
 /* Loads SHARES into out; SEFL_ENOTFOUND unless they are of the slice of this mask. AS stores them

@@ -52,6 +52,7 @@ typedef struct world {
     uint8_t tree_seed[COUNTED_SEED];
     uint8_t replied[SHA256_BYTES]; /* in raw SETs */
     history_fresh fresh;           /* AS has it in memory at the next reveal */
+    const noise_ahead *ahead;      /* mode own: AS has drawn it */
 } world;
 
 /* One key for all worlds of a program: generating one takes most of a second. */
@@ -594,6 +595,7 @@ static inline sefl_status world_reveal(world *w, connection *c, as_link *l, uint
                     .sum = w->sum,
                     .store = &c->as,
                     .counted = counted,
+                    .ahead = w->ahead,
                     .fresh = &fresh };
     memcpy(o.set, w->set, sizeof o.set);
     sefl_status st = as_link_reveal(l, &o, kept, result);

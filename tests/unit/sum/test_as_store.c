@@ -53,18 +53,18 @@ static void noise_once_a_round(void **state)
     const sefl_coins coins = coins_system();
     uint8_t first[NOISE_COINS], again[NOISE_COINS];
     as_mask one = a_mask(1, 1, 9), two = a_mask(2, 1, 20);
-    CHECK_OK(as_store_coins(&s, 3, &coins, first));
-    CHECK_OK(as_store_coins(&s, 3, &coins, again));
+    CHECK_OK(as_store_coins(&s, 3, NULL, &coins, first));
+    CHECK_OK(as_store_coins(&s, 3, NULL, &coins, again));
     assert_memory_not_equal(first, again, sizeof first); /* nothing is stored: nothing was sent */
     memcpy(one.coins, first, sizeof first);
     CHECK_OK(as_store_mask(&s, 3, &one));
-    CHECK_OK(as_store_coins(&s, 3, &coins, again));
+    CHECK_OK(as_store_coins(&s, 3, NULL, &coins, again));
     assert_memory_equal(first, again, sizeof first);
     CHECK_STATUS(as_store_mask(&s, 3, &two), SEFL_ESTATE); /* a second noise */
     memcpy(two.coins, first, sizeof first);
     CHECK_OK(as_store_mask(&s, 3, &two));
     CHECK_OK(s.wipe(s.ctx, 3));
-    CHECK_OK(as_store_coins(&s, 3, &coins, again)); /* wiped with the round */
+    CHECK_OK(as_store_coins(&s, 3, NULL, &coins, again)); /* wiped with the round */
     assert_memory_not_equal(first, again, sizeof first);
     one.slice[0] = 1, two.slice[0] = 2;
     CHECK_OK(as_store_mask(&s, 4, &one));

@@ -199,6 +199,39 @@ static void a_copied_store_has_no_noise(void **state)
     }
 }
 
+/* Two drivers on one store: A draws noise and loses the lease; B draws its own, stores the mask
+ * and dies; A leads again. The store decides: the noise is B's, and the round is not lost. */
+static void the_store_has_the_noise(void **state)
+{
+    (void)state;
+    static const uint8_t seed[AHEAD_SEED] = { 7 };
+    world *w = world_new("pad", TASK_NOISE_OWN, W_VALUES);
+    noise_ahead a = { 0 };
+    int64_t got[W_VALUES], want[W_VALUES];
+    connection c;
+    bool kept;
+    world_sum(w, 1);
+    CHECK_OK(ahead_draw(&a, &w->t, 1, seed, NULL));
+    for (unsigned n = 1; w->a.masks == 0; n++) { /* the first write of CSP after the mask */
+        world_reset(w);
+        w->c.fail = n;
+        connect_(&c, w, NULL, false);
+        assert_int_not_equal(world_round(w, &c, 1, &kept, got), SEFL_OK);
+        disconnect(&c);
+    }
+    assert_int_equal(csp_seen_at(&w->c, 1).reveals, 0);
+    w->ahead = &a;
+    connect_(&c, w, NULL, false);
+    CHECK_OK(world_round(w, &c, 1, &kept, got));
+    disconnect(&c);
+    assert_false(kept);
+    assert_int_equal(w->a.masks, 2);
+    replay(w, 1, 2, want);
+    assert_memory_equal(got, want, sizeof got);
+    ahead_drop(&a, &w->t);
+    world_free(w);
+}
+
 static void rounds_are_right(void **state)
 {
     (void)state;
@@ -636,6 +669,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounds_are_right),
         cmocka_unit_test(a_copied_store_has_no_noise),
+        cmocka_unit_test(the_store_has_the_noise),
         cmocka_unit_test(rounds_follow),
         cmocka_unit_test(any_cut_is_survived),
         cmocka_unit_test(a_lost_mask_loses_the_round),
