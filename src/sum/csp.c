@@ -335,8 +335,8 @@ static sefl_status begin_round(csp *c, const round_header *h, csp_round *now)
                         .state = CSP_SIGNED,
                         .signed_ms = c->c.wall ? clock_ms(c->c.wall) : 0,
                         .header = *h };
+    watch(c, now); /* a write that fails may have stored the header */
     SEFL_PASS(csp_own(c, csp_store_sign(c->c.store, now)));
-    watch(c, now);
     if (c->c.members && c->c.members(c->c.enrol_ctx, h->round, true, &most) != SEFL_OK)
         log_warn(c->c.log, "members not counted", lf_str("why", sefl_last_error()));
     log_info(c->c.log, "header signed", lf_u64("round", h->round), lf_hash("model", h->model));

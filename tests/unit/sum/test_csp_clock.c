@@ -249,6 +249,45 @@ static void without_a_boot_id(void **state)
     world_free(w);
 }
 
+static bool answer_is_lost;
+
+static sefl_status row_put(void *ctx, const csp_row *row)
+{
+    const csp_store s = csp_memory_store(ctx);
+    sefl_status st = s.row_put(s.ctx, row);
+    return st == SEFL_OK && answer_is_lost ? sefl_fail(SEFL_EIO, "test: no answer") : st;
+}
+
+/* The header's row is durable, but the store says that the write failed: the key expires. */
+static void a_header_whose_write_seems_to_fail(void **state)
+{
+    (void)state;
+    world *w = at_noon();
+    csp_store late = csp_memory_store(&w->c);
+    connection c;
+    sefl_buf b = { 0 };
+    round_header h = world_header(w, 1);
+    late.row_put = row_put;
+    w->disk = &late;
+    greet(&c, w);
+    assert_int_equal(ask_key(&c, &h), LINK_KEY);
+    put_header(&b, w, &h, w->as);
+    answer_is_lost = true;
+    assert_int_equal(say_buf(&c, LINK_HEADER, &b), LINK_NO_FAULT);
+    answer_is_lost = false;
+    assert_int_equal(say_buf(&c, LINK_PING, &b), 0); /* the stream has ended */
+    assert_int_equal(csp_seen_at(&w->c, 1).r.state, CSP_SIGNED);
+    pass(w, LIFE);
+    CHECK_OK(csp_expire(c.server));
+    assert_true(csp_seen_at(&w->c, 1).has_key);
+    pass(w, 1);
+    CHECK_OK(csp_expire(c.server));
+    assert_false(csp_seen_at(&w->c, 1).has_key);
+    disconnect(&c);
+    buf_clear(&b);
+    world_free(w);
+}
+
 static void the_systems_clocks(void **state)
 {
     (void)state;
@@ -263,10 +302,15 @@ static void the_systems_clocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wall_clocks_that_jump),       cmocka_unit_test(a_reboot_with_right_clocks),
-        cmocka_unit_test(a_reboot_with_a_wrong_clock), cmocka_unit_test(as_lies_along),
-        cmocka_unit_test(as_keeps_no_key_alive),       cmocka_unit_test(unsure_twice),
-        cmocka_unit_test(without_a_boot_id),           cmocka_unit_test(the_systems_clocks),
+        cmocka_unit_test(wall_clocks_that_jump),
+        cmocka_unit_test(a_reboot_with_right_clocks),
+        cmocka_unit_test(a_reboot_with_a_wrong_clock),
+        cmocka_unit_test(as_lies_along),
+        cmocka_unit_test(as_keeps_no_key_alive),
+        cmocka_unit_test(unsure_twice),
+        cmocka_unit_test(without_a_boot_id),
+        cmocka_unit_test(a_header_whose_write_seems_to_fail),
+        cmocka_unit_test(the_systems_clocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
