@@ -60,8 +60,9 @@ static void name_point(char out[POINT_NAME], const audit_log_config *c)
 struct audit_log {
     audit_log_config c;
     char path[PATH_MAX], head[PATH_MAX], point[POINT_NAME];
-    atomic_bool told;     /* a failure was logged */
-    pthread_mutex_t lock; /* guards the rest */
+    atomic_bool told;        /* a failure was logged */
+    pthread_mutex_t signing; /* taken before lock: one checkpoint and its record at a time */
+    pthread_mutex_t lock;    /* guards the rest */
     int fd;
     uint64_t synced, n;
     uint8_t hash[SHA256_BYTES];
@@ -414,12 +415,14 @@ done:
     return st;
 }
 
+/* The journal names a checkpoint before the next one is made or a new file begins. */
 sefl_status audit_log_sign(audit_log *a)
 {
     uint8_t point[POINT_BYTES];
     bool made = false;
     if (!a)
         return SEFL_OK;
+    pthread_mutex_lock(&a->signing);
     pthread_mutex_lock(&a->lock);
     sefl_status st = sign(a, point, &made);
     pthread_mutex_unlock(&a->lock);
@@ -430,6 +433,7 @@ sefl_status audit_log_sign(audit_log *a)
         rotate_if_large(a);
         pthread_mutex_unlock(&a->lock);
     }
+    pthread_mutex_unlock(&a->signing);
     return st;
 }
 
@@ -646,6 +650,7 @@ sefl_status audit_log_open(audit_log **out, const audit_log_config *c)
     a->c = *c;
     a->fd = -1;
     name_point(a->point, c);
+    pthread_mutex_init(&a->signing, NULL);
     pthread_mutex_init(&a->lock, NULL);
     SEFL_TRY(file_path(a->path, "%s/" AUDIT_LOG_NAME, c->folder));
     SEFL_TRY(file_path(a->head, "%s/" AUDIT_HEAD_NAME, c->folder));
@@ -674,5 +679,6 @@ void audit_log_close(audit_log *a)
     buf_clear(&a->lines);
     sefl_free(a->seen);
     pthread_mutex_destroy(&a->lock);
+    pthread_mutex_destroy(&a->signing);
     sefl_free(a);
 }

@@ -7,6 +7,7 @@
 #include "roles/audit/audit_log.h"
 #include "roles/audit/audit_read.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -529,6 +530,50 @@ static void rotated(void **unused)
     buf_clear(&b);
 }
 
+static void *sign_log(void *log)
+{
+    CHECK_OK(audit_log_sign(log));
+    return NULL;
+}
+
+/* Two threads sign: no checkpoint before the journal names the one before it. Otherwise a late name
+ * could be of a checkpoint that is only in an older file, and no start would accept the log. */
+static void one_checkpoint_after_another(void **unused)
+{
+    static const uint8_t task[32] = { 9 };
+    audit_log *a = NULL;
+    journal *j = NULL;
+    pthread_t signer[2];
+    sefl_buf first = { 0 }, now = { 0 };
+    (void)unused;
+    fresh("threads");
+    CHECK_OK(journal_open(&j, state, "aggregator", task));
+    CHECK_OK(open_small(&a, j));
+    CHECK_OK(journal_begin(j)); /* the journal is busy */
+    audit_add(a, "upload", lf_u64("round", 1));
+    assert_int_equal(pthread_create(&signer[0], NULL, sign_log, a), 0);
+    for (int i = 0; i < 5000 && !file_exists(head); i++)
+        usleep(1000);
+    CHECK_OK(file_read(&first, head, LOG_MAX));
+    audit_add(a, "upload", lf_u64("round", 2), lf_str("text", head));
+    assert_int_equal(pthread_create(&signer[1], NULL, sign_log, a), 0);
+    for (int i = 0; i < 200; i++) {
+        buf_reset(&now);
+        CHECK_OK(file_read(&now, head, LOG_MAX));
+        assert_true(now.n == first.n && memcmp(now.p, first.p, now.n) == 0);
+        usleep(1000);
+    }
+    journal_rollback(j);
+    for (int i = 0; i < 2; i++)
+        pthread_join(signer[i], NULL);
+    audit_log_close(a);
+    CHECK_OK(open_small(&a, j));
+    audit_log_close(a);
+    journal_close(j);
+    buf_clear(&first);
+    buf_clear(&now);
+}
+
 #if SEFL_FAULTS
 /* Whatever write or sync of a rotation fails, the log goes on. */
 static void rotation_fails(void **unused)
@@ -602,6 +647,7 @@ int main(void)
         cmocka_unit_test(many_certificates),
         cmocka_unit_test(known_checkpoint),
         cmocka_unit_test(rotated),
+        cmocka_unit_test(one_checkpoint_after_another),
 #if SEFL_FAULTS
         cmocka_unit_test(rotation_fails),
 #endif
