@@ -114,6 +114,7 @@ typedef enum ledger_order {
     LEDGER_PEER_BEHIND, /* the peer's head is one of our earlier heads */
     LEDGER_PEER_AHEAD,  /* the peer has more records than we do: we may have lost some */
     LEDGER_FORKED,      /* the histories differ */
+    LEDGER_UNREADABLE,  /* of a ledger_port: our own ledger cannot be read now */
 } ledger_order;
 
 typedef enum ledger_total_unit {

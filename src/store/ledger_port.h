@@ -15,7 +15,7 @@
 typedef struct ledger_port {
     void *ctx;
     sefl_status (*head)(void *ctx, ledger_head *out);
-    /* Also returns LEDGER_FORKED if our own ledger cannot be read. */
+    /* LEDGER_UNREADABLE: sefl_last_error says why. */
     ledger_order (*compare)(void *ctx, const ledger_head *peer);
     /* Like ledger_head_after: fails whenever `charge` would fail, and writes nothing. */
     sefl_status (*head_after)(void *ctx, uint64_t round, ledger_head *out);

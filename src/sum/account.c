@@ -270,7 +270,7 @@ static sefl_status head(void *ctx, ledger_head *out)
 static ledger_order compare(void *ctx, const ledger_head *peer)
 {
     account *a = ctx;
-    return ready(a) == SEFL_OK ? ledger_compare(a->l, peer) : LEDGER_FORKED;
+    return ready(a) == SEFL_OK ? ledger_compare(a->l, peer) : LEDGER_UNREADABLE;
 }
 
 static sefl_status charge(void *ctx, uint64_t round)

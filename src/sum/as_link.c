@@ -33,6 +33,8 @@ sefl_status as_check_mark(as_link *l, rd *r, bool equal)
     SEFL_PASS(ledger_head_read(r, &theirs));
     SEFL_PASS(l->c.ledger.head(l->c.ledger.ctx, &ours));
     ledger_order v = l->c.ledger.compare(l->c.ledger.ctx, &theirs);
+    if (v == LEDGER_UNREADABLE)
+        return SEFL_EIO;
     bool fit = v == LEDGER_SAME || (!equal && v == LEDGER_PEER_BEHIND &&
                                     ours.records - theirs.records <= LEDGER_CHARGE_RECORDS);
     SEFL_NEED(fit, SEFL_ESTATE, "the two ledgers do not agree: ours has %llu records, CSP's %llu%s",

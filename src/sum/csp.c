@@ -85,15 +85,15 @@ sefl_status csp_no_ledger(csp *c, const ledger_head *theirs)
     const csp_store *s = c->c.store;
     ledger_head ours;
     char why[120];
-    ledger_order v = s->ledger.compare(s->ledger.ctx, theirs);
-    sefl_status st = csp_own(c, s->ledger.head(s->ledger.ctx, &ours));
-    if (st != SEFL_OK) /* an unreadable ledger is not a disagreement */
-        return st;
+    ledger_order v;
+    SEFL_PASS(csp_compare(c, theirs, &v));
+    SEFL_PASS(csp_own(c, s->ledger.head(s->ledger.ctx, &ours)));
     note_compared(c, false);
     snprintf(why, sizeof why, "AS's has %" PRIu64 " records, CSP's %" PRIu64 ": %s",
              theirs->records, ours.records,
              v == LEDGER_PEER_BEHIND  ? "AS's is an old copy"
              : v == LEDGER_PEER_AHEAD ? "CSP's is an old copy"
+             : v == LEDGER_SAME       ? "AS has not charged this round"
                                       : "they have different histories");
     return csp_no(c, LINK_NO_LEDGER, why);
 }
@@ -150,10 +150,11 @@ sefl_status csp_from_as(csp *c, const envelope *env, sign_kind kind)
     return st;
 }
 
-bool csp_ledgers_equal(csp *c, const ledger_head *peer)
+sefl_status csp_compare(csp *c, const ledger_head *peer, ledger_order *out)
 {
     const csp_store *s = c->c.store;
-    return s->ledger.compare(s->ledger.ctx, peer) == LEDGER_SAME;
+    *out = s->ledger.compare(s->ledger.ctx, peer);
+    return csp_own(c, *out == LEDGER_UNREADABLE ? SEFL_EIO : SEFL_OK);
 }
 
 /* Sets *equal to whether the ledgers would be equal after CSP's charge of this round. Writes
@@ -175,7 +176,8 @@ static sefl_status ledgers_must_fit(csp *c, const ledger_head *peer)
     const csp_store *s = c->c.store;
     csp_round last;
     csp_highest top = { 0 };
-    ledger_order v = s->ledger.compare(s->ledger.ctx, peer);
+    ledger_order v;
+    SEFL_PASS(csp_compare(c, peer, &v));
     bool fit = v == LEDGER_SAME;
     if (v == LEDGER_PEER_AHEAD)
         SEFL_PASS(csp_own(c, csp_store_highest(s, &top)));
@@ -392,6 +394,7 @@ static sefl_status on_skip(csp *c, rd *r)
 {
     const csp_store *s = c->c.store;
     ledger_head theirs;
+    ledger_order v;
     link_order order;
     csp_round now;
     bool ahead = false;
@@ -402,7 +405,8 @@ static sefl_status on_skip(csp *c, rd *r)
     if (now.state == CSP_NEW)
         return csp_no(c, LINK_NO_HEADER, CSP_NEVER_SIGNED);
     /* AS charged it and its REVEAL never arrived: the charge stands on both sides */
-    const bool equal = csp_ledgers_equal(c, &theirs);
+    SEFL_PASS(csp_compare(c, &theirs, &v));
+    const bool equal = v == LEDGER_SAME;
     if (!equal && now.state != CSP_REVEALED)
         SEFL_PASS(csp_own(c, equal_after(c, &theirs, round, &ahead)));
     if (!ahead && !equal)

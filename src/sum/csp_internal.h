@@ -86,8 +86,8 @@ sefl_status csp_in_turn(csp *c, uint64_t round) SEFL_MUST_CHECK;
 /* Queues NO unless AS signed the envelope for this task. */
 sefl_status csp_from_as(csp *c, const envelope *env, sign_kind kind) SEFL_MUST_CHECK;
 
-/* True if both ledgers have the same head. */
-bool csp_ledgers_equal(csp *c, const ledger_head *peer);
+/* Compares the ledgers. A failure to read CSP's own ledger is a FAULT, no disagreement. */
+sefl_status csp_compare(csp *c, const ledger_head *peer, ledger_order *out) SEFL_MUST_CHECK;
 
 /* Sets the live round, which can be revealed until `until_ms`; 0, 0: no round is live. */
 void csp_set_live(csp *c, uint64_t round, uint64_t until_ms);

@@ -148,7 +148,9 @@ static sefl_status reply_kept(csp *c, uint64_t round, const ledger_head *theirs)
     csp_set set = { 0 };
     csp_announced a = { .round = round };
     uint8_t both[NOISE_ID + SHA256_BYTES];
-    if (!csp_ledgers_equal(c, theirs))
+    ledger_order v;
+    SEFL_PASS(csp_compare(c, theirs, &v));
+    if (v != LEDGER_SAME)
         return csp_no_ledger(c, theirs);
     st = read_kept(c, round, a.id, &output, a.digest);
     if (st == SEFL_ENOTFOUND) {

@@ -321,6 +321,11 @@ static void failing_disk(void **state)
             assert_int_equal(hit, st != SEFL_OK);
             assert_int_equal(account_port(b.a).compare(b.a, &(ledger_head){ .records = 99999 }),
                              LEDGER_PEER_AHEAD); /* readable at once */
+            account_rest(b.a);
+            fault_arm(FAULT_ALLOC, 1);
+            assert_int_equal(account_port(b.a).compare(b.a, &(ledger_head){ .records = 99999 }),
+                             LEDGER_UNREADABLE); /* no disagreement */
+            fault_disarm();
             CHECK_OK(account_charge(b.a, round));
             CHECK_OK(account_port(b.a).head(b.a, &m));
             assert_int_equal(m.records, 2 + round);

@@ -188,6 +188,49 @@ static void another_version_or_task(void **state)
     world_free(w);
 }
 
+static unsigned readable; /* so many more times */
+
+static ledger_order compare_once(void *ctx, const ledger_head *peer)
+{
+    return readable > 0 && readable-- ? ledger_look(ctx, peer)
+                                      : (sefl_note("test: disk"), LEDGER_UNREADABLE);
+}
+
+/* A ledger that CSP cannot read for a moment is no other history: FAULT, and AS tries again. */
+static void a_ledger_that_cannot_be_read(void **state)
+{
+    (void)state;
+    world *w = world_new("paillier", TASK_NOISE_NONE, 40);
+    csp_store store = csp_memory_store(&w->c);
+    mem_ledger other = { 0 };
+    sefl_buf b = { 0 };
+    connection c;
+    world_sum(w, 1);
+    store.ledger.compare = compare_once;
+    w->disk = &store;
+    CHECK_OK(ledger_pay(&other, 9));
+    for (unsigned n = 0; n < 4; n++) { /* at HELLO, for the words of a NO, at HEADER, at SKIP */
+        round_header h = world_header(w, 1);
+        readable = n;
+        connect_(&c, w, NULL, false);
+        put_hello(&b, w, n == 1 ? &other : &w->a.ledger, LINK_VERSION);
+        assert_int_equal(say_buf(&c, LINK_HELLO, &b), n < 2 ? LINK_NO_FAULT : LINK_WELCOME);
+        if (n >= 2) {
+            assert_int_equal(say(&c, LINK_TASK, buf_span(&w->envelope)), LINK_YES);
+            readable = n - 2;
+            put_header(&b, w, &h, w->as);
+            assert_int_equal(say_buf(&c, LINK_HEADER, &b), n == 2 ? LINK_NO_FAULT : LINK_HEADER);
+        }
+        if (n == 3) {
+            put_skip(&b, w, 1);
+            assert_int_equal(say_buf(&c, LINK_SKIP, &b), LINK_NO_FAULT);
+        }
+        disconnect(&c);
+    }
+    buf_clear(&b);
+    world_free(w);
+}
+
 /* The allowed differences of two ledgers, and all others. */
 static void ledgers_that_differ(void **state)
 {
@@ -618,17 +661,12 @@ static void machine_without_a_channel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_out_of_order),
-        cmocka_unit_test(words_that_end_the_stream),
-        cmocka_unit_test(questions_of_another_length),
-        cmocka_unit_test(another_version_or_task),
-        cmocka_unit_test(ledgers_that_differ),
-        cmocka_unit_test(headers_that_are_not_signed),
-        cmocka_unit_test(openings_that_are_refused),
-        cmocka_unit_test(slices_are_taken_once),
-        cmocka_unit_test(more_than_were_approved),
-        cmocka_unit_test(sums_in_wrong_pieces),
-        cmocka_unit_test(budget_at_the_opening),
+        cmocka_unit_test(words_out_of_order),           cmocka_unit_test(words_that_end_the_stream),
+        cmocka_unit_test(questions_of_another_length),  cmocka_unit_test(another_version_or_task),
+        cmocka_unit_test(a_ledger_that_cannot_be_read), cmocka_unit_test(ledgers_that_differ),
+        cmocka_unit_test(headers_that_are_not_signed),  cmocka_unit_test(openings_that_are_refused),
+        cmocka_unit_test(slices_are_taken_once),        cmocka_unit_test(more_than_were_approved),
+        cmocka_unit_test(sums_in_wrong_pieces),         cmocka_unit_test(budget_at_the_opening),
         cmocka_unit_test(machine_without_a_channel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
