@@ -28,7 +28,8 @@
  *                                                        ...; then CSP sends DIGEST, the SHA-256
  *                                                        of its output, which is durable
  *                                               or KEPT  (CSP has already revealed this round):
- *                                                        head, id 32, digest 32 of the stored output
+ *                                                        head, id 32, digest 32 of the stored
+ *                                                        output
  *   ACK     round u64, digest 32: AS has        joint, own: REPLY, the output (noise/online.h)
  *           stored the digest                   none: PLAIN, the masked plain units
  *                                               and in a sealed task COUNTED: CSP's envelope

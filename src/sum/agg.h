@@ -51,9 +51,9 @@
  * ends the task at once.
  *
  * EXPECT tells how many clients the round can still count on: those that have uploaded, and those
- * that may. A round closes with fewer updates than `enough` if it has one of each of them, but never
- * below the threshold. Nobody but AS reads `enough`, and AS decides anyway which uploads it admits
- * (docs/PROTOCOL.md).
+ * that may. A round closes with fewer updates than `enough` if it has one of each of them, but
+ * never below the threshold. Nobody but AS reads `enough`, and AS decides anyway which uploads it
+ * admits (docs/PROTOCOL.md).
  *
  * The operators' events. PAUSE and STOP let the round in progress end as usual; with `now` they
  * drop it (SKIPPING), but only while it is still collecting: a round whose set is frozen completes.

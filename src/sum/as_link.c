@@ -2,8 +2,8 @@
  *  1. One question is in progress at a time. The table `answers` says which message answers it.
  *  2. NO becomes a status and leaves the link usable; so does an unusable output of a reveal that
  *     has arrived completely. Any other failed answer marks the link dead.
- *  3. Once a question's first piece (HEADS, SUM) may have left, nothing can be undone: any failure,
- *     even of AS itself, ends the stream.
+ *  3. Once a question's first piece (HEADS, SUM) may have left, nothing can be undone: until CSP's
+ *     VERDICT or DIGEST any failure, even of AS itself, ends the stream.
  *  4. `drive` is the only code that uses the channel. */
 #include "sum/as_link.h"
 
@@ -135,7 +135,7 @@ static sefl_status on_no(as_link *l, rd *r)
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
-/* What CSP may answer to each question; NO too, except to ACK. */
+/* What CSP may answer to each question; NO too, except to ACK and COUNTED. */
 static const struct answer {
     uint32_t asked, kind, other;
     sefl_status (*on)(as_link *l, rd *body);

@@ -103,7 +103,8 @@ typedef struct csp_config {
     unsigned (*checks)(void *ctx);
     void *lanes_ctx; /* for paired, checks and round_over */
     /* Called once per round: CSP_REVEALED after csp_serve has sent the output, with its times (or
-     * when it cannot send it on this stream), or CSP_SKIPPED. On the thread that drives the machine. May be NULL. */
+     * when it cannot send it on this stream), or CSP_SKIPPED. On the thread that drives the
+     * machine. May be NULL. */
     void (*round_over)(void *ctx, csp_round_state state, const csp_times *times);
 } csp_config;
 

@@ -473,7 +473,7 @@ static sefl_status task_queue_add(void *options)
     return st;
 }
 
-/* ---- pause, resume, close, end ---------------------------------------------------------------------- */
+/* ---- pause, resume, close, end --------------------------------------------------------------- */
 
 static sefl_status task_pause(void *options)
 {

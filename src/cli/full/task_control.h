@@ -1,5 +1,5 @@
-/* task_control: `sefl task pause|resume|close|end`: gives a server its operator's order about the running
- * task (roles/control.h) and waits until the server obeys it.
+/* task_control: `sefl task pause|resume|close|end`: gives a server its operator's order about the
+ * running task (roles/control.h) and waits until the server obeys it.
  * Threads: one.   Secrets: none. */
 #ifndef CLI_FULL_TASK_CONTROL_H
 #define CLI_FULL_TASK_CONTROL_H

@@ -41,8 +41,8 @@ bool waiting_due(waiting *w, const waiting_view *v, uint64_t now_ms);
 void waiting_log(const waiting_view *v, sefl_log *log);
 
 enum { WAITING_LINE = 384 };
-/* Writes one line for a terminal: "round 3/40  5 updates, 3 needed, closes at 8; 42 s left; waits for
- * ward-2 and ward-5". */
+/* Writes one line for a terminal: "round 3/40  5 updates, 3 needed, closes at 8; 42 s left; waits
+ * for ward-2 and ward-5". */
 void waiting_line(char out[WAITING_LINE], const waiting_view *v);
 
 #endif
