@@ -189,7 +189,9 @@ sefl_status task_explain_deadline(sefl_buf *out, const task *t)
             "for it until it\n"
             "  asks for news again. If it asks and sends no update, it costs %s again after 4, "
             "8, 16 ... such rounds.\n"
-            "  A round never waits for a site that AS's operator has revoked.\n",
+            "  A round never waits for a site that AS's operator has revoked. If AS is several "
+            "processes, every round\n"
+            "  waits for all sites.\n",
             deadline.text, deadline.text, deadline.text));
     if (t->extensions > 0)
         SEFL_PASS(wr_fmt(

@@ -59,6 +59,11 @@ const tests = {
         await until('the time of the open round', async () =>
             /About (9|10)\d\ss/.test(await text(page, '#tiles')),
         );
+        const waits = { ...m.run.st.round, opened_at: Math.floor(Date.now() / 1000) - 30 };
+        m.set({ round: waits }); // of several processes: they do not know whom the round waits for
+        await until('a round that waits', async () =>
+            /Waiting\s+For updates until /.test(await text(page, '#tiles')),
+        );
         m.set({ paused: false, phase: 'done' });
         await until(
             'the end',

@@ -195,6 +195,9 @@ export function stateTile(st, found, now) {
     if (isOver(st)) return ['good', 'Done', 'The task is over.'];
     const waits = waiting(st, now);
     if (waits?.long) return ['', 'Waiting', `For ${waits.who}${waits.by}.`];
+    const { waits_for: w, opened_at: from, deadline_at: until } = st.round || {};
+    if (st.phase === 'collecting' && !w && known(from) && now - from > 5) // it knows no sites
+        return ['', 'Waiting', `For updates${known(until) ? ` until ${clock(until, now)}` : ''}.`];
     const why = (st.round?.left_out?.sites || []).map(whyLeft);
     if (st.csp?.connected) why.push('both servers are connected');
     if (st.ledgers?.agree) why.push('the ledgers agree');
