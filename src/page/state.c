@@ -228,6 +228,7 @@ sefl_status page_state_write(sefl_buf *out, const page_state *s)
     word(&j, "healthy", s->healthy);
     text(&j, "why", s->why);
     word(&j, "paused", s->paused);
+    word(&j, "ending", s->ending);
     number(&j, "database_away_since", s->database_away);
     write_task(&j, s);
     write_round(&j, s);

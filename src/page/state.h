@@ -39,7 +39,7 @@ typedef struct page_sites {
 typedef struct page_state {
     const char *role, *phase; /* phase may be NULL */
     const char *crypto;       /* a simulation's: clear or full; NULL: none */
-    page_known healthy, paused;
+    page_known healthy, paused, ending;
     const char *why;      /* why it is not healthy; NULL: its log says why */
     double database_away; /* its database does not answer since then, Unix time */
     run_facts facts;      /* the task; !known: none */

@@ -129,15 +129,17 @@ done:
     return st;
 }
 
-/* Refuses to replace the order to end this task. */
-static sefl_status may_replace(const char *state, const control_order *o)
+sefl_status control_allows(const char *state, const control_order *o)
 {
     control_order before;
     sefl_status st = control_read(state, &before);
     SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
     SEFL_NEED(st != SEFL_OK || before.word != CONTROL_END || o->word == CONTROL_END ||
                   memcmp(before.task, o->task, sizeof o->task) != 0,
-              SEFL_ESTATE, "this task was ended: that is final");
+              SEFL_ESTATE, "this task was ended: that is final%s",
+              o->word == CONTROL_CLOSE ? ". Its last round goes on to its deadline; 'sefl task end "
+                                         "--now' drops it"
+                                       : "");
     return SEFL_OK;
 }
 
@@ -150,7 +152,7 @@ sefl_status control_write(const char *state, const control_order *o)
     int one = open(state, O_RDONLY | O_CLOEXEC | O_DIRECTORY); /* locked: one writer at a time */
     if (one >= 0)
         (void)!flock(one, LOCK_EX);
-    SEFL_TRY(may_replace(state, o));
+    SEFL_TRY(control_allows(state, o));
     SEFL_TRY(file_path(path, "%s/" CONTROL_FILE, state));
     json_open(&j, '{');
     json_fields(&j, lf_u64("id", o->id), lf_str("task", hex_write(hex, o->task, 32)),

@@ -1,7 +1,6 @@
 /* control: an operator's order about the task that a server runs: pause, resume or end it, or close
- * its round. The
- * order is a file in the server's state folder, so it needs no port and no key, and the server
- * obeys it after a restart too.
+ * its round. The order is a file in the server's state folder, so it needs no port and no key, and
+ * the server obeys it after a restart too.
  *
  *     SEFL_TRY(control_write("state", &(control_order){ .id = now_ms, .word = CONTROL_PAUSE }));
  *
@@ -49,8 +48,11 @@ typedef struct control_order {
     uint64_t round; /* close: which one; otherwise 0 */
 } control_order;
 
-/* Writes the order durably; the file gets the owner of the folder. SEFL_ESTATE: the order there
- * ends this task. Fails as control_read does if there is a file that is not an order. */
+/* SEFL_ESTATE: the order in the folder ends this task, and this one does not. Fails as control_read
+ * does if there is a file that is not an order. */
+sefl_status control_allows(const char *state, const control_order *o) SEFL_MUST_CHECK;
+/* Writes the order durably; the file gets the owner of the folder. Fails as
+ * control_allows does. */
 sefl_status control_write(const char *state, const control_order *o) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND: there is none. SEFL_EAUTH: of another user. SEFL_EPROTO: not an order. */
 sefl_status control_read(const char *state, control_order *out) SEFL_MUST_CHECK;

@@ -332,11 +332,16 @@ uint64_t as_rounds_commanded(as_rounds *r)
 static sefl_status obey(as_rounds *r, const as_command *c)
 {
     const agg_event e = { .kind = c->event, .round = c->round, .now = c->now };
+    pthread_mutex_lock(&r->lock);
+    const agg_phase before = agg_get_phase(r->a);
+    pthread_mutex_unlock(&r->lock);
     SEFL_PASS(as_rounds_tell(r, &e));
     pthread_mutex_lock(&r->lock);
     r->commanded = c->id;
     agg_memory m = agg_remember(r->a);
     pthread_mutex_unlock(&r->lock);
+    if (c->event == AGG_CLOSE && m.phase == before)
+        return SEFL_OK; /* that round is over, as after a restart, or has too few updates */
     log_info(r->c.log,
              c->event == AGG_STOP    ? "ended by the operator"
              : c->event == AGG_CLOSE ? "the operator closes the round with the updates it has"

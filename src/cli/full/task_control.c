@@ -77,12 +77,10 @@ static sefl_status makes_sense(const party *p, const control_order *o)
 {
     health_facts f;
     control_order before;
-    sefl_status st = control_read(p->state, &before);
-    SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
-    if (st == SEFL_OK && before.word == CONTROL_END && memcmp(before.task, o->task, 32) == 0)
-        return o->word == CONTROL_END
-                   ? SEFL_OK
-                   : sefl_fail(SEFL_ESTATE, "this task was ended: that is final");
+    SEFL_PASS(control_allows(p->state, o));
+    if (control_read(p->state, &before) == SEFL_OK && before.word == CONTROL_END &&
+        memcmp(before.task, o->task, 32) == 0)
+        return SEFL_OK;
     SEFL_NEED(read_status(&f, p) != SEFL_OK || !same_task(&f, o->task) ||
                   strcmp(f.phase, "done") != 0,
               SEFL_ESTATE, "this task is over: %s", *f.why ? f.why : "all rounds are done");

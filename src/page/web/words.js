@@ -172,7 +172,9 @@ function absences(st, now) {
             'weak',
             `The round waits for ${waits.who}${waits.by}.`,
             known(need) && arrived >= need
-                ? 'Then it closes with the updates it has. To close it now: sefl task close.'
+                ? st.ending
+                    ? 'Then it closes with the updates it has, and the task ends. To drop it now: sefl task end --now.'
+                    : 'Then it closes with the updates it has. To close it now: sefl task close.'
                 : 'It still needs updates: otherwise the server extends or skips it.',
         ]);
     if (gone?.all && !gone.sites.every((s) => s.revoked))

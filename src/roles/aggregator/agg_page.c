@@ -85,7 +85,6 @@ static void add_task(aggregator *a, page_state *s)
     const task *t = &a->task;
     const agg_phase phase = rounds_phase(a->rounds, NULL, NULL);
     s->phase = agg_phase_name(phase);
-    s->paused = page_yes(rounds_held(a->rounds).paused);
     s->facts = metrics_facts(t);
     s->facts.known = true;
     s->need = t->threshold;
@@ -95,7 +94,8 @@ static void add_task(aggregator *a, page_state *s)
     add_round(a, s);
     add_servers(a, s);
     s->healthy = page_yes(s->csp == PAGE_YES || phase == AGG_DONE);
-    s->paused = page_yes(rounds_held(a->rounds).paused);
+    const rounds_hold held = rounds_held(a->rounds);
+    s->paused = page_yes(held.paused), s->ending = page_yes(held.ending);
 }
 
 /* Without the rounds and the journal, which wait for the database. */

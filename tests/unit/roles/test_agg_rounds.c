@@ -174,7 +174,7 @@ static void too_few(void **state)
     aw_upload_all(&w, 2, 3);
     CHECK_OK(aw_join(&w));
     assert_int_equal(w.reports, 2);
-    assert_true(w.report[0].skipped);
+    assert_true(w.report[0].skipped && !w.report[0].early);
     assert_true(w.report[0].seconds >= 104); /* deadline and extension */
     assert_false(w.report[1].skipped);
     assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 0);
@@ -182,6 +182,34 @@ static void too_few(void **state)
     aw_check_ledgers(&w, 1); /* the skipped round was never charged */
     aw_check_model(&w, (const unsigned[]){ 0, 3 }, 2);
     no_bodies(&w);
+    aw_free(&w);
+}
+
+static void order(agg_world *w, uint64_t id, agg_event_kind event)
+{
+    rounds_command(w->r, &(as_command){ .id = id, .event = event, .round = 1, .now = true });
+    for (int i = 0; i < 2000 && rounds_held(w->r).commanded != id; i++)
+        nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    assert_int_equal(rounds_held(w->r).commanded, id);
+}
+
+/* An order to close a round that cannot close is not logged; a dropped round ended early. */
+static void operators_orders(void **state)
+{
+    (void)state;
+    agg_world w;
+    aw_make(&w, (const char *const[]){ "rounds.count=2", NULL });
+    aw_start(&w);
+    assert_true(aw_wait(&w, 1, AGG_COLLECTING));
+    order(&w, 1, AGG_CLOSE);
+    order(&w, 2, AGG_PAUSE);
+    order(&w, 3, AGG_RESUME);
+    assert_true(aw_wait(&w, 2, AGG_COLLECTING));
+    aw_upload_all(&w, 2, 3);
+    CHECK_OK(aw_join(&w));
+    assert_true(w.report[0].dropped && w.report[0].early && !w.report[1].early);
+    assert_int_equal(aw_logged(&w, "paused by the operator", ""), 1);
+    assert_int_equal(aw_logged(&w, "the operator closes the round", ""), 0);
     aw_free(&w);
 }
 
@@ -1007,6 +1035,7 @@ int main(void)
         cmocka_unit_test(validation_text),
         cmocka_unit_test(most_clients_die),
         cmocka_unit_test(too_few),
+        cmocka_unit_test(operators_orders),
         cmocka_unit_test(skipped_at_the_end),
         cmocka_unit_test(taken_up_in_each_phase),
         cmocka_unit_test(broken_links),

@@ -79,6 +79,11 @@ static void test_orders_in_a_folder(void **state)
     CHECK_OK(control_write(folder, &o)); /* again, at once */
     o.word = CONTROL_RESUME;
     CHECK_STATUS(control_write(folder, &o), SEFL_ESTATE); /* final */
+    assert_null(strstr(sefl_last_error(), "--now"));
+    o.word = CONTROL_CLOSE, o.round = 7;
+    CHECK_STATUS(control_write(folder, &o), SEFL_ESTATE);
+    assert_non_null(strstr(sefl_last_error(), "goes on to its deadline; 'sefl task end --now'"));
+    o.round = 0;
     CHECK_OK(control_read(folder, &got));
     assert_true(got.id == 11 && got.word == CONTROL_END);
     if (geteuid() == 0) { /* root reads and replaces what it wrote for the folder's owner */
