@@ -284,6 +284,8 @@ sefl_status csp_round_over(csp *c, uint64_t round)
 {
     if (c->live == round)
         csp_set_live(c, 0, 0);
+    if (c->ahead.round == round)
+        ahead_drop(&c->ahead, c->c.task);
     gather_drop(c);
     return csp_key_done(c, round);
 }

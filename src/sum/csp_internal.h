@@ -97,7 +97,7 @@ void csp_log_old_state(const csp *c, uint64_t round);
 void csp_tell_over(csp *c, csp_round_state state);
 /* Skips a signed round for good. */
 sefl_status csp_skip(csp *c, uint64_t round, unsigned reason) SEFL_MUST_CHECK;
-/* Ends a round at CSP: wipes its heads and its key. */
+/* Ends a round at CSP: wipes its heads, its noise and its key. */
 sefl_status csp_round_over(csp *c, uint64_t round) SEFL_MUST_CHECK;
 
 uint64_t csp_now(const csp *c);

@@ -452,10 +452,11 @@ static inline void connection_init(connection *c, world *w)
                                                 .members = w->members ? world_members : NULL }));
 }
 
-/* CSP serves; the test uses c->ch[0]. cut[side]: see wire. */
-static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool half)
+/* A stream to c->server, which serves; the test uses c->ch[0]. cut[side]: see wire. */
+static inline void stream_begin(connection *c, const uint64_t cut[2], bool half)
 {
-    connection_init(c, w);
+    world *w = c->w;
+    memset(c->wire, 0, sizeof c->wire);
     CHECK_OK(channel_pair_new(&c->wire[0].inner, &c->wire[1].inner, 60000));
     for (int i = 0; i < 2; i++) {
         c->wire[i].w = w, c->wire[i].side = i, c->wire[i].half = half;
@@ -466,14 +467,26 @@ static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool
     assert_int_equal(pthread_create(&c->thread, NULL, serve, c), 0);
 }
 
-/* Closes our end and waits for CSP; c->st is how its stream ended. */
-static inline void disconnect(connection *c)
+static inline void connect_(connection *c, world *w, const uint64_t cut[2], bool half)
+{
+    connection_init(c, w);
+    stream_begin(c, cut, half);
+}
+
+/* Closes our end and waits for CSP, which goes on; c->st is how its stream ended. */
+static inline void stream_end(connection *c)
 {
     channel_pair_close(&c->wire[0].inner);
     pthread_join(c->thread, NULL);
-    csp_free(c->server);
     for (int i = 0; i < 2; i++)
         free(c->wire[i].msg);
+}
+
+/* The same, and CSP ends too. */
+static inline void disconnect(connection *c)
+{
+    stream_end(c);
+    csp_free(c->server);
 }
 
 static inline as_link_config world_as(world *w)

@@ -1,5 +1,6 @@
 /* Whole rounds over the link: results, replay, cuts. Refusals are in test_link_refusals.c. */
 #include "link_pair.h"
+#include "sum/csp_internal.h"
 
 #include "crypto/prg/prg.h"
 #include "mpc/noise/online.h"
@@ -149,56 +150,6 @@ static void one_round(const char *scheme, task_noise mode)
     world_free(w);
 }
 
-/* CSP ends after the header of round 1 (with set: after its verdict), and goes on from this copy of
- * its store, with a generator of its own as every process has. *stored: its secret bytes there. */
-static void restored(bool set, uint64_t seed, int64_t noise[W_VALUES], sefl_buf *stored)
-{
-    world *w = world_new("pad", TASK_NOISE_OWN, W_VALUES);
-    connection c;
-    sefl_buf both = { 0 };
-    bool kept;
-    world_sum(w, 1);
-    as_link *l = world_link(w, &c);
-    round_header h = world_header(w, 1);
-    CHECK_OK(world_sign(w, l, &h, &both));
-    if (set)
-        CHECK_OK(world_verdict(w, l, &h));
-    as_link_free(l);
-    disconnect(&c);
-    const sefl_buf *key = &csp_memory_at(&w->c, 1)->record[CSP_KEY];
-    CHECK_OK(wr_raw(stored, key->p, key->n));
-    w->coins[1].seed = seed;
-    connect_(&c, w, NULL, false);
-    CHECK_OK(world_round(w, &c, 1, &kept, noise));
-    disconnect(&c);
-    for (size_t i = 0; i < W_VALUES; i++)
-        noise[i] -= w->total[i];
-    buf_clear(&both);
-    world_free(w);
-}
-
-/* If CSP's noise followed from its store, an AS that cheats would get it twice from one copy, with
- * two sets of clients: the difference of the outputs would be one client's update. */
-static void a_copied_store_has_no_noise(void **state)
-{
-    (void)state;
-    for (int set = 0; set < 2; set++) {
-        int64_t noise[3][W_VALUES];
-        sefl_buf stored[3] = { 0 };
-        size_t same = 0;
-        for (int i = 0; i < 3; i++)
-            restored(set, i == 2 ? 8 : 9, noise[i], &stored[i]);
-        assert_true(stored[0].n == CSP_KEY_BYTES && stored[2].n == stored[0].n);
-        assert_memory_equal(stored[0].p, stored[2].p, stored[0].n);
-        assert_memory_equal(noise[0], noise[1], sizeof noise[0]); /* AS's noise is the same */
-        for (size_t i = 0; i < W_VALUES; i++)
-            same += noise[0][i] == noise[2][i];
-        assert_true(same < W_VALUES / 2);
-        for (int i = 0; i < 3; i++)
-            buf_clear(&stored[i]);
-    }
-}
-
 /* Two drivers on one store: A draws noise and loses the lease; B draws its own, stores the mask
  * and dies; A leads again. The store decides: the noise is B's, and the round is not lost. */
 static void the_store_has_the_noise(void **state)
@@ -230,6 +181,55 @@ static void the_store_has_the_noise(void **state)
     assert_memory_equal(got, want, sizeof got);
     ahead_drop(&a, &w->t);
     world_free(w);
+}
+
+/* A write of the mark that ends in an error: before (at = 1) or after (at = 2) the row is there. */
+static struct {
+    csp_store under;
+    int at;
+} late;
+
+static sefl_status late_row_put(void *ctx, const csp_row *row)
+{
+    const int at = row->state == CSP_REVEALED ? late.at : 0;
+    if (at > 0)
+        late.at = 0;
+    if (at != 1)
+        SEFL_PASS(late.under.row_put(ctx, row));
+    return at > 0 ? sefl_fail(SEFL_EIO, "test: the mark") : SEFL_OK;
+}
+
+/* One CSP, two streams: its noise stays over the attempts, and goes when the round is over, also if
+ * the mark is durable and CSP could not see it. */
+static void noise_stays_and_goes(void **state)
+{
+    (void)state;
+    for (int at = 1; at < 3; at++) {
+        world *w = world_new("pad", TASK_NOISE_OWN, W_VALUES);
+        int64_t got[W_VALUES], want[W_VALUES];
+        connection c;
+        bool kept;
+        world_sum(w, 1);
+        late.under = csp_memory_store(&w->c), late.at = at;
+        csp_store disk = late.under;
+        disk.row_put = late_row_put;
+        w->disk = &disk;
+        connect_(&c, w, NULL, false);
+        assert_int_not_equal(world_round(w, &c, 1, &kept, got), SEFL_OK);
+        stream_end(&c);
+        assert_int_equal(c.server->ahead.round, 1);
+        w->coins[1].seed = 8; /* what CSP draws from here on is other noise */
+        stream_begin(&c, NULL, false);
+        CHECK_OK(world_round(w, &c, 1, &kept, got));
+        stream_end(&c);
+        assert_int_equal(kept, at == 2);
+        assert_int_equal(c.server->ahead.round, 0);
+        assert_null(c.server->ahead.e);
+        csp_free(c.server);
+        replay(w, 1, w->attempt, want);
+        assert_memory_equal(got, want, sizeof got);
+        world_free(w);
+    }
 }
 
 static void rounds_are_right(void **state)
@@ -668,8 +668,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounds_are_right),
-        cmocka_unit_test(a_copied_store_has_no_noise),
         cmocka_unit_test(the_store_has_the_noise),
+        cmocka_unit_test(noise_stays_and_goes),
         cmocka_unit_test(rounds_follow),
         cmocka_unit_test(any_cut_is_survived),
         cmocka_unit_test(a_lost_mask_loses_the_round),

@@ -1,0 +1,79 @@
+/* Mode own over the link: where the seed of a server's noise is, and where it is not. Rounds with
+ * several attempts are in test_link.c. */
+#include "link_pair.h"
+
+/* CSP ends after the header of round 1 (with set: after its verdict), and goes on from this copy of
+ * its store, with a generator of its own as every process has. *stored: its secret bytes there. */
+static void restored(bool set, uint64_t seed, int64_t noise[W_VALUES], sefl_buf *stored)
+{
+    world *w = world_new("pad", TASK_NOISE_OWN, W_VALUES);
+    connection c;
+    sefl_buf both = { 0 };
+    bool kept;
+    world_sum(w, 1);
+    as_link *l = world_link(w, &c);
+    round_header h = world_header(w, 1);
+    CHECK_OK(world_sign(w, l, &h, &both));
+    if (set)
+        CHECK_OK(world_verdict(w, l, &h));
+    as_link_free(l);
+    disconnect(&c);
+    const sefl_buf *key = &csp_memory_at(&w->c, 1)->record[CSP_KEY];
+    CHECK_OK(wr_raw(stored, key->p, key->n));
+    w->coins[1].seed = seed;
+    connect_(&c, w, NULL, false);
+    CHECK_OK(world_round(w, &c, 1, &kept, noise));
+    disconnect(&c);
+    for (size_t i = 0; i < W_VALUES; i++)
+        noise[i] -= w->total[i];
+    buf_clear(&both);
+    world_free(w);
+}
+
+/* If CSP's noise followed from its store, an AS that cheats would get it twice from one copy, with
+ * two sets of clients: the difference of the outputs would be one client's update. */
+static void a_copied_store_has_no_noise(void **state)
+{
+    (void)state;
+    for (int set = 0; set < 2; set++) {
+        int64_t noise[3][W_VALUES];
+        sefl_buf stored[3] = { 0 };
+        size_t same = 0;
+        for (int i = 0; i < 3; i++)
+            restored(set, i == 2 ? 8 : 9, noise[i], &stored[i]);
+        assert_true(stored[0].n == CSP_KEY_BYTES && stored[2].n == stored[0].n);
+        assert_memory_equal(stored[0].p, stored[2].p, stored[0].n);
+        assert_memory_equal(noise[0], noise[1], sizeof noise[0]); /* AS's noise is the same */
+        for (size_t i = 0; i < W_VALUES; i++)
+            same += noise[0][i] == noise[2][i];
+        assert_true(same < W_VALUES / 2);
+        for (int i = 0; i < 3; i++)
+            buf_clear(&stored[i]);
+    }
+}
+
+/* A server that is short of memory tries once a round to draw ahead, and keeps the seed. */
+static void no_room_for_noise(void **state)
+{
+    (void)state;
+    static const uint8_t seed[AHEAD_SEED] = { 7 };
+    world *w = world_new("pad", TASK_NOISE_OWN, W_VALUES);
+    task large = w->t;
+    noise_ahead a = { 0 };
+    large.values = SIZE_MAX / 4;
+    assert_int_not_equal(ahead_draw(&a, &large, 1, seed, NULL), SEFL_OK);
+    assert_int_equal(a.round, 1);
+    assert_null(ahead_of(&a, 1, seed));
+    assert_memory_equal(a.seed, seed, sizeof seed);
+    ahead_drop(&a, &large);
+    world_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_copied_store_has_no_noise),
+        cmocka_unit_test(no_room_for_noise),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
