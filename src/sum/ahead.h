@@ -1,7 +1,8 @@
 /* ahead: a server's own noise of a round (mode own), drawn before the round closes.
  *
- * The sampler's time depends on the values that it draws, so it must not run while the other server
- * waits for the result. Each server draws its noise once a round, from a seed that stays the same
+ * The sampler's time depends on the values that it draws, so it does not run while the round waits
+ * for the result; a server that deviates can measure it all the same, as a total over all values
+ * (docs/THREATS.md). Each server draws its noise once a round, from a seed that stays the same
  * over all attempts: if an attempt had a seed of its own, the other server could break off attempts
  * until it likes what it sees. AS stores its seed with the mask. CSP's seed is in memory alone, and
  * a restart draws another, because nothing that depends on the seed leaves CSP before the reply is

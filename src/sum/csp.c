@@ -282,12 +282,13 @@ static void watch(csp *c, const csp_round *r)
 
 sefl_status csp_round_over(csp *c, uint64_t round)
 {
-    if (c->live == round)
-        csp_set_live(c, 0, 0);
     if (c->ahead.round == round)
         ahead_drop(&c->ahead, c->c.task);
     gather_drop(c);
-    return csp_key_done(c, round);
+    SEFL_PASS(csp_key_done(c, round)); /* the round stays live until its key is wiped */
+    if (c->live == round)
+        csp_set_live(c, 0, 0);
+    return SEFL_OK;
 }
 
 /* Skips the live round, unless it is revealed: a failed write may have hidden the mark. */
@@ -333,6 +334,8 @@ static sefl_status begin_round(csp *c, const round_header *h, csp_round *now)
     uint64_t most; /* unused: the call records that the round began */
     SEFL_PASS(csp_in_turn(c, h->round));
     SEFL_PASS(csp_header_key(c, h));
+    if (c->live > 0 && c->live < h->round) /* it is over, and its key could not be wiped then */
+        SEFL_PASS(csp_own(c, csp_round_over(c, c->live)));
     if (task_is_sealed(c->c.task))
         SEFL_PASS(csp_own(c, csp_clock_begin(c)));
     *now = (csp_round){ .round = h->round,

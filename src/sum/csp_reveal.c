@@ -4,7 +4,8 @@
  *     DIGEST leaves -> ACK: AS has made the digest durable -> the first byte of the output leaves
  * Then CSP stores what it keeps for later rounds: losing that is safe (history.h). Shares that were
  * taken are lost if a later step fails.
- * After the mark CSP only repeats the output from the store. */
+ * After the mark CSP only repeats the output from the store. If csp_store_reveal fails after its
+ * REVEAL, the next REVEAL of AS completes it. */
 #include "base/alloc.h"
 #include "base/ct.h"
 #include "base/sha256.h"
@@ -100,21 +101,6 @@ static sefl_status reply_counted(csp *c, uint64_t round, const uint8_t root[SHA2
     return envelope_write(csp_reply(c, LINK_COUNTED), &env);
 }
 
-/* Loads the stored output and checks that it is complete and unchanged. */
-static sefl_status read_kept(csp *c, uint64_t round, uint8_t id[NOISE_ID], sefl_buf *output,
-                             uint8_t digest[SHA256_BYTES])
-{
-    uint8_t is[SHA256_BYTES];
-    size_t bytes;
-    SEFL_PASS(csp_store_kept(c->c.store, round, id, output, digest));
-    SEFL_PASS(task_output_bytes(&bytes, c->c.task));
-    SEFL_NEED(output->n == bytes, SEFL_EIO, "the stored output has %zu bytes, not %zu", output->n,
-              bytes);
-    sha256_of(is, buf_span(output));
-    SEFL_NEED(memcmp(is, digest, sizeof is) == 0, SEFL_EIO, "the stored output has changed");
-    return SEFL_OK;
-}
-
 /* Remembers a durable output, which it takes over, until AS acknowledges its digest. */
 static sefl_status announce(csp *c, const csp_announced *a, sefl_buf *output)
 {
@@ -152,15 +138,15 @@ static sefl_status reply_kept(csp *c, uint64_t round, const ledger_head *theirs)
     SEFL_PASS(csp_compare(c, theirs, &v));
     if (v != LEDGER_SAME)
         return csp_no_ledger(c, theirs);
-    st = read_kept(c, round, a.id, &output, a.digest);
-    if (st == SEFL_ENOTFOUND) {
-        st = csp_no(c, LINK_NO_REVEALED, NULL);
+    SEFL_PASS(csp_own(c, csp_round_over(c, round))); /* after a failure between mark and wipe */
+    st = csp_store_kept(c->c.store, round, a.id, &output, a.digest);
+    if (st == SEFL_OK && task_is_sealed(c->c.task))
+        st = csp_store_set_get(c->c.store, round, &set);
+    if (st == SEFL_ENOTFOUND || st == SEFL_EPROTO) { /* gone or damaged: for good */
+        st = csp_no(c, LINK_NO_REVEALED, sefl_last_error());
         goto done;
     }
     SEFL_TRY(csp_own(c, st));
-    if (task_is_sealed(c->c.task))
-        SEFL_TRY(csp_own(c, csp_store_set_get(c->c.store, round, &set)));
-    SEFL_TRY(csp_own(c, csp_round_over(c, round))); /* after a failure between mark and wipe */
     memcpy(a.root, set.root, sizeof a.root);
     memcpy(both, a.id, NOISE_ID);
     memcpy(both + NOISE_ID, a.digest, SHA256_BYTES);
@@ -188,8 +174,9 @@ static sefl_status keep_and_announce(csp *c, sefl_buf *output)
     if (st == SEFL_OK) {
         history_take(&c->fresh, &o->past, a.round, o->s.attempt);
         c->revealed = true;
-        csp_set_live(c, 0, 0);
         st = csp_key_done(c, a.round);
+        if (st == SEFL_OK) /* else the key is wiped later: csp_round_over */
+            csp_set_live(c, 0, 0);
     }
     c->times.store = csp_now(c) - began;
     if (st != SEFL_OK)
@@ -463,6 +450,7 @@ sefl_status csp_on_reveal(csp *c, rd *r)
     SEFL_PASS(csp_from_as(c, &env, SIGN_STATEMENT));
     SEFL_PASS(round_statement_read(&s, env.content));
     SEFL_PASS(csp_must_have(c, s.round, &now));
+    SEFL_PASS(csp_own(c, csp_store_resume(c->c.store, &now)));
     if (now.state == CSP_REVEALED)
         return reply_kept(c, s.round, &theirs);
     SEFL_PASS(set_must_fit(c, &s));

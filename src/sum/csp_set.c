@@ -596,7 +596,8 @@ static sefl_status choose_mode(csp_reading *s)
         return drain(s, LINK_NO_SKIPPED, csp_skip_text(CSP_SKIP_OLD_STATE));
     sefl_status st = csp_store_set_get(store, s->round, &s->set);
     bool known = st == SEFL_OK;
-    if (st != SEFL_OK && st != SEFL_ENOTFOUND)
+    const bool damaged = st == SEFL_EPROTO && s->now.state == CSP_REVEALED; /* for good */
+    if (st != SEFL_OK && st != SEFL_ENOTFOUND && !damaged)
         return st;
     if (known && s->set.clients != s->clients)
         return drain(s, LINK_NO_ORDER, OTHER_SET);

@@ -144,9 +144,11 @@ sefl_status csp_store_charge(const csp_store *s, uint64_t round)
     return s->ledger.charge(s->ledger.ctx, round);
 }
 
-sefl_status csp_store_mark(const csp_store *s, const csp_round *now)
+sefl_status csp_store_mark(const csp_store *s, csp_round *now)
 {
-    return put_state(s, now, CSP_REVEALED);
+    SEFL_PASS(put_state(s, now, CSP_REVEALED));
+    now->state = CSP_REVEALED;
+    return SEFL_OK;
 }
 
 sefl_status csp_store_reveal(const csp_store *s, uint64_t round, sefl_span statement,
@@ -173,23 +175,63 @@ done:
     return st;
 }
 
-sefl_status csp_store_kept(const csp_store *s, uint64_t round, uint8_t id[NOISE_ID],
-                           sefl_buf *output, uint8_t digest[SHA256_BYTES])
+/* Loads REVEAL and OUTPUT. SEFL_ENOTFOUND if one is missing or damaged, which no second attempt to
+ * read changes; the output of another attempt, which a crash left before its REVEAL, is damage. */
+static sefl_status get_output(const csp_store *s, uint64_t round, uint8_t id[NOISE_ID],
+                              sefl_buf *output, uint8_t digest[SHA256_BYTES])
 {
     sefl_status st = SEFL_OK;
-    csp_round now;
+    uint8_t is[SHA256_BYTES];
     sefl_buf b = { 0 };
-    SEFL_TRY(csp_store_get(s, round, &now));
-    SEFL_CHECK(now.state == CSP_REVEALED, SEFL_ENOTFOUND, "round %" PRIu64 " was never revealed",
-               round);
     SEFL_TRY(s->get(s->ctx, CSP_REVEAL, round, &b));
     rd r = rd_over(buf_span(&b));
     SEFL_TRY(rd_raw(&r, id, NOISE_ID));
     SEFL_TRY(rd_raw(&r, digest, SHA256_BYTES));
     SEFL_TRY(s->get(s->ctx, CSP_OUTPUT, round, output));
+    sha256_of(is, buf_span(output));
+    SEFL_CHECK(memcmp(is, digest, sizeof is) == 0, SEFL_EPROTO, "it has changed");
 done:
     buf_clear(&b);
-    return st;
+    if (st != SEFL_OK)
+        buf_clear(output);
+    return st == SEFL_EPROTO || st == SEFL_ECRYPTO
+               ? sefl_fail(SEFL_ENOTFOUND, "the stored output of round %" PRIu64 ": %s", round,
+                           sefl_last_error())
+               : st;
+}
+
+sefl_status csp_store_whole(const csp_store *s, uint64_t round, uint8_t digest[SHA256_BYTES],
+                            bool *whole)
+{
+    uint8_t id[NOISE_ID];
+    sefl_buf output = { 0 };
+    sefl_status st = get_output(s, round, id, &output, digest);
+    *whole = st == SEFL_OK;
+    buf_clear(&output);
+    return unless_missing(st);
+}
+
+sefl_status csp_store_resume(const csp_store *s, csp_round *now)
+{
+    uint8_t digest[SHA256_BYTES];
+    bool whole = false;
+    if (now->state == CSP_SIGNED)
+        SEFL_PASS(csp_store_whole(s, now->round, digest, &whole));
+    if (!whole)
+        return SEFL_OK;
+    if (s->note)
+        SEFL_PASS(s->note(s->ctx, now->round, digest));
+    return csp_store_mark(s, now);
+}
+
+sefl_status csp_store_kept(const csp_store *s, uint64_t round, uint8_t id[NOISE_ID],
+                           sefl_buf *output, uint8_t digest[SHA256_BYTES])
+{
+    csp_round now;
+    SEFL_PASS(csp_store_get(s, round, &now));
+    SEFL_NEED(now.state == CSP_REVEALED, SEFL_ENOTFOUND, "round %" PRIu64 " was never revealed",
+              round);
+    return get_output(s, round, id, output, digest);
 }
 
 sefl_status csp_store_skip(const csp_store *s, uint64_t round, unsigned reason)

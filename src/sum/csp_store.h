@@ -19,8 +19,8 @@
  *     OUTPUT      N       secret: the output
  *     HISTORY     N       secret, correlated noise: what CSP keeps of its noise (sum/history.h)
  *
- * To reveal, call csp_store_charge, then csp_store_reveal; only then may the
- * first byte of the output leave.
+ * To reveal, call csp_store_resume, then, if the round is still signed, csp_store_charge and
+ * csp_store_reveal; only then may the first byte of the output leave.
  * Threads: one owner.   Secrets: KEY, OUTPUT and HISTORY; wipe and history_keep
  * destroy them. */
 #ifndef SUM_CSP_STORE_H
@@ -148,11 +148,18 @@ sefl_status csp_store_charge(const csp_store *s, uint64_t round) SEFL_MUST_CHECK
 sefl_status csp_store_reveal(const csp_store *s, uint64_t round, sefl_span statement_envelope,
                              const uint8_t id[NOISE_ID], sefl_span output,
                              const uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
-/* Loads the stored reveal; appends to *output. SEFL_ENOTFOUND after csp_store_forget. */
+/* Loads the stored reveal into an empty *output. SEFL_ENOTFOUND after csp_store_forget, or if the
+ * output is damaged. */
 sefl_status csp_store_kept(const csp_store *s, uint64_t round, uint8_t id[NOISE_ID],
                            sefl_buf *output, uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
+/* Sets *whole to whether REVEAL and its output are there and undamaged; then sets digest. */
+sefl_status csp_store_whole(const csp_store *s, uint64_t round, uint8_t digest[SHA256_BYTES],
+                            bool *whole) SEFL_MUST_CHECK;
 /* Writes the mark CSP_REVEALED for a round whose REVEAL, OUTPUT and note are durable. */
-sefl_status csp_store_mark(const csp_store *s, const csp_round *now) SEFL_MUST_CHECK;
+sefl_status csp_store_mark(const csp_store *s, csp_round *now) SEFL_MUST_CHECK;
+/* Completes a csp_store_reveal that failed after its REVEAL. Call it before another attempt, whose
+ * output would replace the one that the note names. */
+sefl_status csp_store_resume(const csp_store *s, csp_round *now) SEFL_MUST_CHECK;
 sefl_status csp_store_skip(const csp_store *s, uint64_t round, unsigned reason) SEFL_MUST_CHECK;
 /* Erases the output of a round that AS has released. The mark stays. */
 sefl_status csp_store_forget(const csp_store *s, uint64_t round) SEFL_MUST_CHECK;

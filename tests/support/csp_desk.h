@@ -7,6 +7,7 @@
 #ifndef SUPPORT_CSP_DESK_H
 #define SUPPORT_CSP_DESK_H
 
+#include "base/sha256.h"
 #include "store/disk/csp_disk.h"
 #include "support/store_place.h"
 
@@ -50,6 +51,15 @@ static inline csp_round signed_round(uint64_t round)
         .task = { 1 }, .round = round, .model = { (uint8_t)round }, .step_nano = 7
     };
     return r;
+}
+
+/* As CSP after GO: the output with its digest, under the statement "s". */
+static inline sefl_status desk_reveal(const csp_store *s, uint64_t round,
+                                      const uint8_t id[NOISE_ID], const char *output)
+{
+    uint8_t digest[SHA256_BYTES];
+    sha256_of(digest, span_of_str(output));
+    return csp_store_reveal(s, round, span_of_str("s"), id, span_of_str(output), digest);
 }
 
 #endif

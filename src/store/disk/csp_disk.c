@@ -172,22 +172,6 @@ csp_store csp_disk_store(csp_disk *d)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Checks whether the journal has the complete output of this digest. */
-static sefl_status has_output(const csp_store *s, uint64_t round,
-                              const uint8_t digest[SHA256_BYTES], bool *has)
-{
-    sefl_buf b = { 0 };
-    sefl_status st = s->get(s->ctx, CSP_REVEAL, round, &b);
-    bool same = st == SEFL_OK && b.n >= NOISE_ID + SHA256_BYTES &&
-                memcmp(b.p + NOISE_ID, digest, SHA256_BYTES) == 0;
-    buf_clear(&b);
-    if (same)
-        st = s->get(s->ctx, CSP_OUTPUT, round, &b);
-    *has = same && st == SEFL_OK;
-    buf_clear(&b);
-    return st == SEFL_ENOTFOUND || st == SEFL_ECRYPTO ? SEFL_OK : st;
-}
-
 /* Refuses records of an earlier format, which this version would take for missing or damaged.
  * Only the last round counts: CSP answers no question about the records of the rounds before. */
 static sefl_status refuse_old_records(const csp_disk *d, uint64_t last)
@@ -210,7 +194,7 @@ static sefl_status settle(csp_disk *d, const csp_store *s, uint64_t last)
 {
     csp_round now;
     uint64_t noted;
-    uint8_t digest[SHA256_BYTES];
+    uint8_t digest[SHA256_BYTES], is[SHA256_BYTES];
     bool charged, marked, whole = false;
     SEFL_PASS(account_knows(d->a, last));
     SEFL_PASS(account_noted(d->a, &noted, digest));
@@ -224,9 +208,10 @@ static sefl_status settle(csp_disk *d, const csp_store *s, uint64_t last)
     SEFL_PASS(account_has(d->a, last, &charged));
     SEFL_PASS(csp_store_has(s, CSP_CHARGING, last, &marked));
     if (noted == last)
-        SEFL_PASS(has_output(s, last, digest, &whole));
+        SEFL_PASS(csp_store_whole(s, last, is, &whole));
     else if (marked || !charged)
         return SEFL_OK;
+    whole = whole && memcmp(is, digest, sizeof is) == 0;
     return whole ? csp_store_mark(s, &now) : csp_store_skip(s, last, CSP_SKIP_OLD_STATE);
 }
 

@@ -26,6 +26,7 @@
  *     not charged, no note      no reveal had started
  *     1, 2                      a crash before the reveal: AS will ask again
  *     1 to 4, digests match     a crash after the reveal: the round is revealed, with its output
+ *                               (the note's digest, REVEAL's and that of OUTPUT itself)
  *     2 without 1, 4 without 3  the journal is an old copy, and the round may have been revealed:
  *                               CSP skips it permanently (CSP_SKIP_OLD_STATE)
  * If the ledger has charged rounds whose header the journal does not have, csp_disk_open refuses

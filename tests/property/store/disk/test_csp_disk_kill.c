@@ -23,7 +23,7 @@ enum { ACK_FD = 77, KEPT = 3, REFUSED = 2 };
 
 static char folder[300], book[320];
 static const uint8_t kem_1[CSP_KEY_BYTES] = { 1 }, kem_2[CSP_KEY_BYTES] = { 2 };
-static const uint8_t id[NOISE_ID] = { 3 }, digest[32] = { 4 }, upload[32] = { 5 };
+static const uint8_t id[NOISE_ID] = { 3 }, upload[32] = { 5 };
 static round_entry kept[KEPT];
 static head_refusal refused[REFUSED];
 static csp_set set;
@@ -71,8 +71,7 @@ static sefl_status do_step(desk *d, step k)
     case CHARGE_1:
         return csp_store_charge(&d->t, 1);
     case OPEN_1:
-        return csp_store_reveal(&d->t, 1, span_of_str("statement"), id, span_of_str("output"),
-                                digest);
+        return desk_reveal(&d->t, 1, id, "output");
     case WIPE_1:
         return csp_store_key_wipe(&d->t, 1);
     case KEEP_1: /* the output has left */

@@ -15,7 +15,6 @@
 #include <string.h>
 
 static const uint8_t id_a[NOISE_ID] = { 1 }, id_b[NOISE_ID] = { 2 }, kem[CSP_KEY_BYTES] = { 3 };
-static const uint8_t digest_a[32] = { 4 }, digest_b[32] = { 5 };
 
 typedef struct side {
     desk d;
@@ -79,8 +78,7 @@ static sefl_status charge(void *ctx, uint64_t round)
     return cut.real.ledger.charge(ctx, round);
 }
 
-static sefl_status whole_round(const csp_store *s, const uint8_t id[NOISE_ID], const char *output,
-                               const uint8_t digest[32])
+static sefl_status whole_round(const csp_store *s, const uint8_t id[NOISE_ID], const char *output)
 {
     csp_round r = signed_round(1), now;
     SEFL_PASS(csp_store_get(s, 1, &now));
@@ -90,7 +88,7 @@ static sefl_status whole_round(const csp_store *s, const uint8_t id[NOISE_ID], c
     }
     SEFL_PASS(csp_store_charge(s, 1));
     if (now.state != CSP_REVEALED)
-        SEFL_PASS(csp_store_reveal(s, 1, span_of_str("s"), id, span_of_str(output), digest));
+        SEFL_PASS(desk_reveal(s, 1, id, output));
     return SEFL_OK;
 }
 
@@ -116,7 +114,7 @@ static bool one_takeover(unsigned n)
     cut.store = key;
     csp_store s = first.d.t;
     s.put = put, s.row_put = row_put, s.note = note, s.ledger.charge = charge;
-    sefl_status st = whole_round(&s, id_a, "of the first", digest_a);
+    sefl_status st = whole_round(&s, id_a, "of the first");
     const bool taken = cut.left == 0;
     if (!taken) {
         CHECK_OK(st);
@@ -126,14 +124,12 @@ static bool one_takeover(unsigned n)
     CHECK_STATUS(st, SEFL_ESTATE); /* its next write failed, and it revealed nothing */
     CHECK_OK(csp_store_get(&cut.other.d.t, 1, &r));
     assert_true(r.state == CSP_NEW || r.state == CSP_SIGNED);
-    CHECK_OK(whole_round(&cut.other.d.t, id_b, "of the other", digest_b));
-    CHECK_STATUS(
-        csp_store_reveal(&first.d.t, 1, span_of_str("s"), id_a, span_of_str("x"), digest_a),
-        SEFL_ESTATE);
+    CHECK_OK(whole_round(&cut.other.d.t, id_b, "of the other"));
+    CHECK_STATUS(desk_reveal(&first.d.t, 1, id_a, "x"), SEFL_ESTATE);
     CHECK_STATUS(csp_store_charge(&first.d.t, 2), SEFL_ESTATE);
     CHECK_OK(csp_store_kept(&cut.other.d.t, 1, id, &b, digest));
     assert_memory_equal(id, id_b, sizeof id);
-    assert_memory_equal(digest, digest_b, sizeof digest);
+    assert_memory_equal(b.p, "of the other", b.n);
     ledger_total total;
     CHECK_OK(account_spent(cut.other.d.a, 0, &total));
     assert_int_equal(total.rounds, 1);
