@@ -44,6 +44,7 @@ typedef struct sefl_privacy_plan {
     double delta;
     double z;         /* noise multiplier; 0: find the smallest one for `epsilon` */
     double epsilon;   /* used if z is 0: target against a server */
+    int reserved;     /* 0; until 0.2 a setting that is gone */
     int public_count; /* not 0: the number of participants is published */
 } sefl_privacy_plan;
 

@@ -14,6 +14,9 @@ sefl_status sefl_privacy_compute(sefl_privacy_claim *out, const sefl_privacy_pla
               "plan: unknown noise %d", (int)in.noise);
     SEFL_NEED(in.neighbours == SEFL_ZERO_OUT || in.neighbours == SEFL_REPLACE, SEFL_EINVAL,
               "plan: unknown neighbours %d", (int)in.neighbours);
+    SEFL_NEED(in.reserved == 0, SEFL_EUNSUPPORTED,
+              "plan: this program was compiled for version 0.2 and plans with sampling that the "
+              "servers do not see: no claim rests on that any more");
     SEFL_NEED((in.z > 0) != (in.epsilon > 0), SEFL_EINVAL,
               "plan: set either z or epsilon, above 0");
     dp_plan p = { .source = in.noise == SEFL_NOISE_JOINT ? DP_SOURCE_JOINT : DP_SOURCE_OWN,

@@ -264,6 +264,39 @@ static void errors_without_a_federation(void)
     sefl_csp_close(NULL);
 }
 
+/* A program that was compiled for version 0.2: its plan means the same, or is refused. */
+static void older_plans(void)
+{
+    struct {
+        size_t size;
+        int noise, neighbours;
+        uint64_t values, clients, rounds, max_rounds_per_client;
+        double rate, delta, z, epsilon;
+        int hidden, public_count;
+    } old = { .size = sizeof old,
+              .noise = SEFL_NOISE_JOINT,
+              .values = 1000,
+              .clients = 100,
+              .rounds = 10,
+              .rate = 0.1,
+              .delta = 1e-6,
+              .z = 2,
+              .public_count = 1 };
+    sefl_privacy_plan plan;
+    sefl_privacy_claim claim = { .size = sizeof claim };
+    CHECK(sizeof old == sizeof plan);
+    memcpy(&plan, &old, sizeof plan);
+    CHECK(sefl_privacy_compute(&claim, &plan) == SEFL_OK);
+    CHECK(claim.epsilon_others == claim.epsilon_server);
+    old.public_count = 0;
+    memcpy(&plan, &old, sizeof plan);
+    CHECK(sefl_privacy_compute(&claim, &plan) == SEFL_OK);
+    CHECK(claim.epsilon_others < claim.epsilon_server);
+    old.hidden = 1;
+    memcpy(&plan, &old, sizeof plan);
+    FAILS(sefl_privacy_compute(&claim, &plan), SEFL_EUNSUPPORTED, "0.2");
+}
+
 static void null_handles(void)
 {
     sefl_round r = { .size = sizeof r };
@@ -316,6 +349,7 @@ int main(int argc, char **argv)
     CHECK(argc >= 2 && strcmp(sefl_version(), path) == 0);
     folder = argv[1];
     errors_without_a_federation();
+    older_plans();
     null_handles();
 
     snprintf(path, sizeof path, "%s/csp/csp.yml", folder);

@@ -172,6 +172,7 @@ class PrivacyPlan(c.Structure):
         ("delta", c.c_double),
         ("z", c.c_double),
         ("epsilon", c.c_double),
+        ("reserved", c.c_int),
         ("public_count", c.c_int),
     ]
 
