@@ -61,6 +61,7 @@ sefl_status client_train_local(const client_train *c, float *v)
     const task *t = c->task;
     const engine_job job = client_train_job(c);
     engine_progress how = { 0 };
+    const float_mode was = float_mode_flush(); /* the engine's copies and differences, too */
     SEFL_TRY(engine_start(c->e, 0, &job));
     st = engine_train(c->e, 1, &how, c->progress);
     if (st == SEFL_ECANCELLED)
@@ -74,6 +75,7 @@ sefl_status client_train_local(const client_train *c, float *v)
     if (!finite)
         st = diverged(c->round);
 done:
+    float_mode_set(was);
     if (st == SEFL_ERANGE)
         memset(v, 0, t->params * sizeof *v);
     sefl_wipe(&how, sizeof how);

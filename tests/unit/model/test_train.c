@@ -267,8 +267,6 @@ static sefl_status add_record(void *ctx, size_t record, const nn_real *grad, con
     return SEFL_OK;
 }
 
-/* Each record's gradient is that of the record alone: the sum over records of equal length equals
- * that of one batch with one record per column; order and other records do not matter. */
 /* A decoder of denormals, as a hostile model may have: the gradient of everything below it is 0,
  * in one thread and in several, and the caller's own arithmetic stays as it was. */
 static void test_denormals(void **state)
@@ -315,6 +313,8 @@ static void test_denormals(void **state)
     }
 }
 
+/* Each record's gradient is that of the record alone: the sum over records of equal length equals
+ * that of one batch with one record per column; order and other records do not matter. */
 static void test_records(void **state)
 {
     (void)state;

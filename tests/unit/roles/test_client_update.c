@@ -380,6 +380,44 @@ static void diverged_training_uploads_zeros(void **state)
     }
 }
 
+/* A hostile model: an embedding of denormals below a decoder of zeros, through which no gradient
+ * comes down. The rows of the words that the text has would become 0 - a denormal. */
+static void has_denormals(lm *m)
+{
+    const layout *l = lm_layout(m);
+    for (size_t k = 0; k < l->n; k++)
+        for (size_t i = 0; i < l->tensor[k].count; i++)
+            if (strcmp(l->tensor[k].name, "encoder.weight") == 0)
+                lm_theta(m)[l->tensor[k].offset + i] = (nn_real)1e-39;
+            else if (strcmp(l->tensor[k].name, "decoder.weight") == 0)
+                lm_theta(m)[l->tensor[k].offset + i] = 0;
+}
+
+static void an_update_has_no_denormals(void **state)
+{
+    (void)state;
+    const shape one = { .scheme = "pad", .noise = TASK_NOISE_JOINT, .steps = 1 };
+    uint64_t weight = 0;
+    float *v = NULL;
+    fixture_task(&fx, &one);
+    fixture_model_as(&fx, 1, has_denormals);
+    float *theta = theta_of();
+    const builtin_config how = trains(&fx.text);
+    builtin_free(own);
+    CHECK_OK(builtin_new(&own, &how));
+    const trainer_port port = builtin_port(own);
+    CHECK_OK(sefl_new(&v, fx.t.params, sizeof *v));
+    const trainer_round r = { .task = &fx.t, .round = 1, .theta = theta, .client = fx.client };
+    CHECK_OK(port.train(port.self, &r, v, &weight));
+    for (size_t i = 0; i < fx.t.params; i++)
+        if (fpclassify(v[i]) == FP_SUBNORMAL)
+            fail_msg("value %zu of %zu is a denormal: %g", i, fx.t.params, (double)v[i]);
+    assert_int_equal(fpclassify(theta[0]), FP_SUBNORMAL); /* the caller's mode stays */
+    assert_true(theta[0] > 0);
+    sefl_free(theta);
+    sefl_free(v);
+}
+
 /* ---- unit record: what one record can do ----------------------------------------------------- */
 
 static nn_real *value_of(lm *m, const char *name, size_t at)
@@ -622,6 +660,7 @@ int main(void)
         cmocka_unit_test(body_holds_the_integers),
         cmocka_unit_test(wrong_inputs_are_refused),
         cmocka_unit_test(diverged_training_uploads_zeros),
+        cmocka_unit_test(an_update_has_no_denormals),
         cmocka_unit_test(one_record_moves_the_sum_by_its_bound),
         cmocka_unit_test(a_long_record_is_cut),
         cmocka_unit_test(stopped_at_any_step),
