@@ -980,6 +980,18 @@ static void old_csp_is_named(void **state)
     assert_int_equal(aw_join(&w), SEFL_ESTATE);
     assert_non_null(strstr(w.why, "old copy of CSP's state"));
     aw_free(&w);
+
+    /* and where the ledger stays, and AS has released the round: it sends no SET any more */
+    aw_make(&w, (const char *const[]){ "rounds.enough=2", NULL });
+    go_to(&w, FIRST_RELEASED);
+    assert_int_equal(w.mc.round[1]->row.state, CSP_REVEALED);
+    w.mc.round[1]->row.state = CSP_SIGNED;
+    w.stop_in = AGG_PHASES;
+    aw_start(&w);
+    assert_int_equal(aw_join(&w), SEFL_ESTATE);
+    assert_non_null(strstr(w.why, "old copy of CSP's state"));
+    assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 1);
+    aw_free(&w);
 }
 
 #if SEFL_FAULTS
