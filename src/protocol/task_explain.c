@@ -231,9 +231,10 @@ static sefl_status who_learns_what(sefl_buf *out, const task *t)
 {
     const release_mode *mode = task_mode(t);
     const char *limit = !mode->noisy ? "this may reveal what one client has: see below"
-                        : t->claim
-                            ? "this reveals about one client at most what the guarantee allows"
-                            : "what this reveals about one client is not bounded";
+                        : !t->claim  ? "what this reveals about one client is not bounded"
+                        : t->unit == TASK_UNIT_RECORD
+                            ? "this reveals about one record at most what the guarantee allows"
+                            : "this reveals about one client at most what the guarantee allows";
     SEFL_PASS(wr_fmt(out,
                      "\nWho can learn what\n"
                      "  another client     the model after each round; %s\n"

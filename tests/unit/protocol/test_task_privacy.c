@@ -305,6 +305,8 @@ static void test_several_records(void **state)
     const char *text = (const char *)words.p;
     assert_non_null(strstr(text, "epsilon is 18.85 for 2, 66.62 for 5, 195.9 for 10"));
     assert_non_null(strstr(text, "one record per person"));
+    assert_non_null(strstr(text, "about one record at most what the guarantee allows"));
+    assert_null(strstr(text, "about one client at most"));
     assert_non_null(strstr(text, "e^epsilon = 2983")); /* 2982.4 */
     buf_clear(&words);
     task_clear(&t);
