@@ -399,8 +399,9 @@ static sefl_status draw_ahead(as_rounds *r, uint64_t round)
     if (round == 0 || r->c.clear || !task_mode(r->t)->draw || r->ahead.round == round)
         return SEFL_OK;
     sefl_status st = as_store_coins(r->store, round, NULL, r->c.coins, seed);
-    if (st == SEFL_OK)
-        st = ahead_draw(&r->ahead, r->t, round, seed, r->c.pool);
+    if (st == SEFL_OK && ahead_draw(&r->ahead, r->t, round, seed, r->c.pool) != SEFL_OK)
+        log_warn(r->c.log, "AS's noise is not drawn yet", lf_u64("round", round),
+                 lf_str("why", sefl_last_error())); /* the result draws it */
     sefl_wipe(seed, sizeof seed);
     return st;
 }

@@ -1,6 +1,10 @@
 /* Mode own over the link: where the seed of a server's noise is, and where it is not. Rounds with
  * several attempts are in test_link.c. */
-#include "link_pair.h"
+#include "link_rounds.h"
+
+#include "support/folder.h"
+
+#include <unistd.h>
 
 /* CSP ends after the header of round 1 (with set: after its verdict), and goes on from this copy of
  * its store, with a generator of its own as every process has. *stored: its secret bytes there. */
@@ -69,11 +73,79 @@ static void no_room_for_noise(void **state)
     world_free(w);
 }
 
+#if SEFL_FAULTS
+/* AS looks for the coins of the open round, and draws ahead next. CSP drew when it had sent the
+ * header. */
+static sefl_status short_of_memory(void *me, as_record what)
+{
+    if (what == AS_MASK && as_run_is_at(me, 1, AGG_COLLECTING) && !fault_was_hit()) {
+        usleep(50000);
+        fault_arm(FAULT_ALLOC, 1);
+    }
+    return SEFL_OK;
+}
+
+/* The wires look for the mask and the digest. */
+static sefl_status show_wires(void *me, as_record what, uint64_t round, uint64_t attempt,
+                              sefl_span bytes)
+{
+    world *w = ((world_run *)me)->w;
+    if (what != AS_MASK && what != AS_REPLY)
+        return SEFL_OK;
+    w->attempt = attempt;
+    return ma_put(&w->a, what, round, attempt, bytes);
+}
+
+/* AS's driver, in a round while clients upload: the round goes on without the memory, and has the
+ * noise of the seed. */
+static void no_room_at_the_driver(void **state)
+{
+    (void)state;
+    int64_t got[2][W_VALUES];
+    for (int i = 0; i < 2; i++) {
+        world *w = world_new("pad", TASK_NOISE_OWN, W_VALUES);
+        world_run x;
+        as_memory memory = { 0 };
+        account *books[2];
+        snprintf(w->t.population, sizeof w->t.population, "people");
+        for (int k = 0; k < 2; k++) {
+            char name[32];
+            snprintf(name, sizeof name, "ledger-%d-%d", i, k);
+            CHECK_OK(ledger_create(folder_path(name), w->t.population));
+            CHECK_OK(account_open(&books[k], NULL, folder_path(name), &w->t));
+        }
+        w->c.ledger = account_port(books[1]);
+        world_sum(w, 1);
+        world_run_init(&x, w);
+        x.run.under = as_memory_store(&memory);
+        x.run.c.account = books[0];
+        x.run.put = show_wires;
+        x.run.get = i ? short_of_memory : NULL;
+        x.run.up.closed = w->sum;
+        x.run.w = got[i];
+        const sefl_status st = as_run_until(&x.run, 2, AGG_SIGNING);
+        const bool hit = fault_was_hit();
+        fault_disarm();
+        CHECK_OK(st);
+        assert_int_equal(hit, i);
+        w->c.ledger = mem_port(&w->book);
+        account_close(books[0]);
+        account_close(books[1]);
+        as_memory_clear(&memory);
+        world_free(w);
+    }
+    assert_memory_equal(got[0], got[1], sizeof got[0]);
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copied_store_has_no_noise),
         cmocka_unit_test(no_room_for_noise),
+#if SEFL_FAULTS
+        cmocka_unit_test(no_room_at_the_driver),
+#endif
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
