@@ -252,7 +252,7 @@ static void texts(void **state)
     for (int i = 0; i < 3; i++) {
         run_folder f;
         bool fresh;
-        char data[32], path[4096], config[5000], name[16];
+        char data[32], path[4096], config[5000], name[32];
         snprintf(data, sizeof data, "data-%d", i);
         snprintf(name, sizeof name, "text-%d", i);
         CHECK_OK(file_make_folder(folder_path(data), 0777));
