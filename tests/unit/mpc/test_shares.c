@@ -321,7 +321,9 @@ static void rows_have_their_own_tweaks(void **state)
         zero[i] = one;
     CHECK_OK(gc_new(&g, c, &cfg, &delta));
     gc_set_lanes(g, lanes);
-    CHECK_OK(gc_rows_garble(g, row, share, zero, 64, 1000, 0, BLOCKS));
+    for (unsigned b = 0; b < BLOCKS; b += b + 1) /* block 0, then blocks 1 and 2, like two chunks */
+        CHECK_OK(gc_rows_garble(g, row + 8 * b * WIRES * GC_LANES, share + b * GC_LANES,
+                                zero + b * WIRES * GC_LANES, 64, 1000, b, b + 1));
     for (unsigned i = 0; i < ROWS; i++) /* G_0 - G_1, without the wire's weight */
         hash[i] = load_u64(row + 8 * i) - ((uint64_t)1 << i / GC_LANES % WIRES);
     for (unsigned i = 0; i < ROWS; i++)
