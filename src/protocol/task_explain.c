@@ -270,15 +270,39 @@ static sefl_status who_learns_what(sefl_buf *out, const task *t)
     return SEFL_OK;
 }
 
+/* Writes e^epsilon, rounded up: "2981", "102 million", "10^78". */
+static void factor_write(char out[32], double epsilon)
+{
+    static const char *const names[] = { " million", " billion", " trillion" };
+    double v = exp(epsilon);
+    int i = -1;
+    if (epsilon > log(1e15)) {
+        snprintf(out, 32, "10^%.0f", ceil(epsilon / log(10)));
+        return;
+    }
+    for (; i < 2 && v >= (i < 0 ? 1e6 : 1e3); i++)
+        v /= i < 0 ? 1e6 : 1e3;
+    v = dp_four_digits(v, true);
+    snprintf(out, 32, "%.*f%s",
+             v >= 1000  ? 0
+             : v >= 100 ? 1
+             : v >= 10  ? 2
+                        : 3,
+             v, i < 0 ? "" : names[i]);
+}
+
 static sefl_status one_claim(sefl_buf *out, const char *who, const dp_claim c[2])
 {
+    char factor[32];
     if (!c[0].claimed)
         return wr_fmt(out, "    %-44s no differential privacy claimed\n", who);
-    SEFL_PASS(wr_fmt(out, "    %-44s %.3f   (if other data replaced it: ", who, up(c[0].epsilon)));
+    factor_write(factor, c[0].epsilon);
+    SEFL_PASS(wr_fmt(out, "    %-44s %.3f (a factor of %s);\n", who, up(c[0].epsilon), factor));
     if (!c[1].claimed)
-        return wr_fmt(out, "no claim)\n");
-    return wr_fmt(out, "%.3f, a factor of %.4g)\n", up(c[1].epsilon),
-                  dp_four_digits(exp(c[1].epsilon), true));
+        return wr_fmt(out, "    %44s no claim if other data replaced it\n", "");
+    factor_write(factor, c[1].epsilon);
+    return wr_fmt(out, "    %44s %.3f (a factor of %s) if other data replaced it\n", "",
+                  up(c[1].epsilon), factor);
 }
 
 /* k units add up to k times the sensitivity: the noise is z / k. */
@@ -384,15 +408,17 @@ static sefl_status filter_claim(sefl_buf *out, const story *s)
 static sefl_status guarantee(sefl_buf *out, const story *s)
 {
     const task *t = s->t;
+    char factor[32];
     SEFL_PASS(wr_fmt(out, "\nThe guarantee\n"));
     if (!t->claim)
         return no_guarantee(out, t);
+    factor_write(factor, t->epsilon);
     SEFL_PASS(wr_fmt(
         out,
         "  Differential privacy with epsilon at most %g at delta %g, for %s:\n"
         "  if that data were replaced by zeros, the probability of any conclusion from the models "
         "would change\n"
-        "  by at most a factor of e^epsilon = %.4g, plus delta. The ledgers of both servers and of "
+        "  by at most a factor of e^epsilon = %s, plus delta. The ledgers of both servers and of "
         "each client stop\n"
         "  the task at this target, which is for zeros; a new task adds to what the ledger has "
         "already recorded.\n",
@@ -400,11 +426,13 @@ static sefl_status guarantee(sefl_buf *out, const story *s)
         t->unit == TASK_UNIT_RECORD ? "one record of a client"
         : t->external               ? "all data of one client"
                                     : "all text of one client",
-        dp_four_digits(exp(t->epsilon), true)));
-    SEFL_PASS(wr_fmt(
-        out, "  The target allows %llu of the %llu rounds%s. After these rounds, epsilon is\n",
-        (unsigned long long)s->rounds, (unsigned long long)t->rounds,
-        s->rounds < t->rounds ? ": the task will end there" : ""));
+        factor));
+    SEFL_PASS(
+        wr_fmt(out,
+               "  The target allows %llu of the %llu rounds%s. After these rounds, epsilon for "
+               "zeros is\n",
+               (unsigned long long)s->rounds, (unsigned long long)t->rounds,
+               s->rounds < t->rounds ? ": the task will end there" : ""));
     SEFL_PASS(one_claim(out, "against a server or observer of participants", s->server));
     SEFL_PASS(one_claim(out, "against everybody else", s->others));
     SEFL_PASS(several(out, s));

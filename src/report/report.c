@@ -296,6 +296,8 @@ static sefl_status words_privacy(sefl_buf *out, const report *r, const run_total
                      t->all.epsilon_server, t->all.epsilon_target, t->all.epsilon_others));
     if (!isnan(f->delta))
         SEFL_PASS(wr_fmt(out, ", delta %.3g", f->delta));
+    SEFL_PASS(wr_fmt(out, ", for %s",
+                     strcmp(f->unit, "record") == 0 ? "a record, not for a client" : "a client"));
     if (*f->filter)
         SEFL_PASS(wr_fmt(out, "; z %s, filter %s", f->z, f->filter));
     return wr_fmt(out, "\n");

@@ -18,6 +18,7 @@
 #include "model/file/model_file.h"
 #include "operator/provision.h"
 #include "operator/raw_text.h"
+#include "privacy/accountant/accountant.h"
 #include "protocol/task_make.h"
 
 #include <errno.h>
@@ -325,8 +326,9 @@ static void tell_result(trial *t)
                " clients are too few for noise that hides one of them\n",
                t->run.clients);
     else
-        printf("\nprivacy   epsilon %.2f at delta %g, against a server\n", t->last->epsilon_server,
-               t->t.delta);
+        printf("\nprivacy   epsilon %.4g at delta %g, against a server, for a %s\n",
+               dp_four_digits(t->last->epsilon_server, true), t->t.delta,
+               t->t.unit == TASK_UNIT_RECORD ? "record, not for a client" : "client");
     printf("          For trials only: %s/federation holds the keys of all parties.\n"
            "model     %s/model.safetensors, vocabulary %s/vocab.txt\n"
            "pytorch   %s/model-pytorch.safetensors (docs/PYTHON.md)\n"

@@ -308,8 +308,24 @@ static void test_several_records(void **state)
     assert_non_null(strstr(text, "about one record at most what the guarantee allows"));
     assert_null(strstr(text, "about one client at most"));
     assert_non_null(strstr(text, "e^epsilon = 2983")); /* 2982.4 */
+    assert_non_null(strstr(text, " 8.000 (a factor of 2981);"));
+    assert_non_null(strstr(text, "(a factor of 153.2 million) if other data replaced it"));
+    assert_non_null(strstr(text, "about one record at most"));
+    assert_null(strstr(text, "about one client at most"));
     buf_clear(&words);
     task_clear(&t);
+    const char *const high[][2] = { { "privacy.z=1", "(a factor of 10^36) if other data" },
+                                    { "privacy.z=2", " trillion) if other data" } };
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(sample_task(&t, high[i][0], "privacy.epsilon=1000", "rounds.count=20",
+                             "privacy.delta=1e-5", NULL));
+        CHECK_OK(task_explain(&words, &t));
+        CHECK_OK(wr_u8(&words, 0));
+        assert_non_null(strstr((const char *)words.p, high[i][1]));
+        assert_non_null(strstr((const char *)words.p, "about one client at most"));
+        buf_clear(&words);
+        task_clear(&t);
+    }
 }
 
 /* ---- correlated noise ------------------------------------------------------------------------ */

@@ -292,7 +292,13 @@ static void test_text(void **state)
     CHECK_OK(report_text(&b, &r));
     CHECK_OK(wr_u8(&b, 0));
     assert_non_null(strstr((char *)b.p, "epsilon 2.5 of 8 against a server, 0.75 against others"));
+    assert_non_null(strstr((char *)b.p, ", for a client\n"));
     assert_non_null(strstr((char *)b.p, "clients     5 to 8 per round, 13 updates"));
+    buf_clear(&b);
+    strcpy(r.log.facts.unit, "record");
+    CHECK_OK(report_text(&b, &r));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((char *)b.p, ", for a record, not for a client\n"));
     buf_clear(&b);
     report_close(&r);
     write_file(folder, "metrics.jsonl",
