@@ -4,8 +4,8 @@
  *     ...float arithmetic: results and operands that would be denormal count as zero...
  *     float_mode_set(was);
  *
- * A processor takes up to a hundred times as long for an operation on a denormal. So whoever
- * chooses a model could make some words slow, and see them in the time of an upload; training
+ * A processor takes up to a hundred times as long for an operation on a denormal. AS, which
+ * chooses the model, could make some words slow, and see them in the time of an upload; so training
  * flushes (model/lm.h). pool_run gives its threads the mode of its caller.
  *
  * x86-64: FTZ and DAZ of MXCSR; arm64: FZ of FPCR. Elsewhere nothing changes.

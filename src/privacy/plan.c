@@ -191,7 +191,7 @@ double dp_z_shown(double z)
 
 static sefl_status way_text(sefl_buf *out, const char *name, const dp_way *w)
 {
-    return wr_fmt(out, "  %-32s %-8.3g %-8.3g %-10.5g %-7" PRIu64 " %-9.0f %.0f\n", name, w->last,
+    return wr_fmt(out, "  %-32s %-8.3g %-8.3g %-10.10g %-7" PRIu64 " %-9.0f %.0f\n", name, w->last,
                   w->mean, dp_z_shown(w->z), w->turns, w->cohort, w->clients);
 }
 

@@ -6,7 +6,7 @@
  * over all attempts: if an attempt had a seed of its own, the other server could break off attempts
  * until it likes what it sees. AS stores its seed with the mask. CSP's seed is in memory alone, and
  * a restart draws another, because nothing that depends on the seed leaves CSP before the reply is
- * stored. If the store had the seed, whoever puts back a copy of it would get one noise for two
+ * stored. If the store had the seed, a copy of it that somebody puts back would give one noise for two
  * sets of clients, or for two choices of earlier rounds: their difference has no noise of CSP.
  *
  *     SEFL_TRY(ahead_draw(&a, t, round, seed, pool));     // while clients upload

@@ -352,7 +352,8 @@ static const setting_def options[] = {
       .help = "Folder in which each run gets its own folder" },
     { "json", SETTING_FLAG, SETTING_TO(session, json),
       .help = "Print each round and each run as one JSON object" },
-    { "quiet", SETTING_FLAG, SETTING_TO(session, quiet), .help = "Print only the summary" },
+    { "quiet", SETTING_FLAG, SETTING_TO(session, quiet),
+      .help = "Print only the summary; with --json, no line of progress" },
 #ifdef SEFL_MPI
     { "groups", SETTING_U64, "1", .min = 1, .max = EXPERIMENT_RUNS_MAX, SETTING_TO(session, groups),
       .help = "Under mpirun: divide the ranks into this many groups; each takes every N-th run of "

@@ -176,7 +176,7 @@ static void test_waits_and_ends(void **state)
     assert_string_equal(participant_next(m, 3000).why, "all rounds are done");
     participant_free(m);
 
-    /* whoever else says so, and however often: the client waits */
+    /* nobody else can end it, however often they say so: the client waits */
     m = started(&t);
     over.header = span_of(NULL, 0);
     CHECK_STATUS(

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """pytorch_compare.py [--sefl PROGRAM] [--data FOLDER] [--skip-speed] [--seconds S] [--rounds N]
 
-For whoever has PyTorch (Debian: python3-torch). Three comparisons with the models of PyTorch's
+Needs PyTorch (Debian: python3-torch). Three comparisons with the models of PyTorch's
 word-language-model example, written here from the documentation of torch.nn:
 
   forward    a model trained by sefl, exported, evaluated by PyTorch: mean loss a word within 1e-4

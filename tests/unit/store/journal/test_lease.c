@@ -142,7 +142,7 @@ static void fenced(void **state)
     close_two(&t);
 }
 
-/* Fencing numbers grow, whoever takes the lease, however it ended. */
+/* Fencing numbers grow at every change of the lease, however the last one ended. */
 static void numbers_grow(void **state)
 {
     (void)state;
