@@ -321,7 +321,7 @@ static sefl_status several(sefl_buf *out, const story *s)
             SEFL_PASS(dp_epsilon(&c, &ev, 1, &(dp_question){ .delta = t->delta }));
         SEFL_PASS(wr_fmt(out, "%s ", i ? "," : ""));
         SEFL_PASS(c.claimed ? wr_fmt(out, "%.4g", dp_four_digits(c.epsilon, true))
-                            : wr_fmt(out, "not bounded"));
+                            : wr_fmt(out, "no claim"));
         SEFL_PASS(wr_fmt(out, " for %u", counts[i]));
     }
     return wr_fmt(out, "%s.\n",
@@ -470,9 +470,8 @@ static sefl_status usefulness(sefl_buf *out, const task *t)
                   "What it costs\n"
                   "  noise over signal %.3g: the noise is %s than the largest possible sum of %.4g "
                   "clients%s\n"
-                  "  (%s x sqrt(values) / clients, for any clip). For noise no larger than that "
-                  "sum, a round\n"
-                  "  needs %.0f clients%s\n",
+                  "  (%s x sqrt(values) / clients, for any clip).\n"
+                  "  For noise no larger than that sum, a round needs %.0f clients%s\n",
                   ratio, ratio > 1 ? "LARGER" : "smaller", cohort,
                   records > 1 ? ",\n  if each has privacy.records_max records" : "",
                   t->filter.b > 0 ? "z of independent noise that leaves as much in the last model"

@@ -323,6 +323,7 @@ static void test_several_records(void **state)
         CHECK_OK(wr_u8(&words, 0));
         assert_non_null(strstr((const char *)words.p, high[i][1]));
         assert_non_null(strstr((const char *)words.p, "about one client at most"));
+        assert_non_null(strstr((const char *)words.p, "no claim for 10")); /* z / 10 < 0.25 */
         buf_clear(&words);
         task_clear(&t);
     }
