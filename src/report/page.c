@@ -188,7 +188,7 @@ static sefl_status meter(sefl_buf *out, const char *whom, double spent, double b
     double share = budget > 0 ? 100 * spent / budget : 100;
     if (!isfinite(spent))
         return SEFL_OK;
-    svg_number(a, spent, "");
+    snprintf(a, sizeof a, "%.4g", report_up(spent, 4));
     svg_number(b, budget, "");
     SEFL_PASS(wr_fmt(out,
                      "<div class=\"meter\"><p>%s: epsilon <b>%s</b> of %s spent (%.0f %%)</p>"

@@ -183,6 +183,14 @@ static void claim_none(report_claim *c, const run_facts *f)
     }
 }
 
+double report_up(double epsilon, int digits)
+{
+    if (!isfinite(epsilon) || !(epsilon > 0))
+        return epsilon;
+    const double unit = pow(10, floor(log10(epsilon)) + 1 - digits);
+    return ceil(epsilon / unit * (1 - 1e-12)) * unit; /* 2.5 stays 2.5 */
+}
+
 report_claim report_claim_of(const report *r)
 {
     report_claim c = { .level = REPORT_GOOD };
@@ -206,7 +214,8 @@ report_claim report_claim_of(const report *r)
                      : "Differential privacy claimed, but epsilon is too large to protect anyone");
         snprintf(c.detail, sizeof c.detail,
                  "Epsilon %.4g of %.4g spent against a server, %.4g against others%s, for each %s.",
-                 spent, t.all.epsilon_target, t.all.epsilon_others, delta, whom);
+                 report_up(spent, 4), t.all.epsilon_target, report_up(t.all.epsilon_others, 4),
+                 delta, whom);
     }
     size_t n = strlen(c.detail);
     if (f->simulated)
@@ -293,7 +302,8 @@ static sefl_status words_privacy(sefl_buf *out, const report *r, const run_total
                                                            : "; AS learned the exact sums");
     }
     SEFL_PASS(wr_fmt(out, "privacy     epsilon %.4g of %.4g against a server, %.4g against others",
-                     t->all.epsilon_server, t->all.epsilon_target, t->all.epsilon_others));
+                     report_up(t->all.epsilon_server, 4), t->all.epsilon_target,
+                     report_up(t->all.epsilon_others, 4)));
     if (!isnan(f->delta))
         SEFL_PASS(wr_fmt(out, ", delta %.3g", f->delta));
     SEFL_PASS(wr_fmt(out, ", for %s",
@@ -412,7 +422,7 @@ void report_fill(report_row out, const report *r)
         snprintf(out[3], REPORT_CELL, "%.0f", t.clients_most);
     fill_number(out[4], t.all.perplexity, "");
     fill_number(out[5], t.best, "");
-    fill_number(out[6], t.all.epsilon_server, "");
+    fill_number(out[6], report_up(t.all.epsilon_server, t.all.epsilon_server < 1 ? 2 : 3), "");
     fill_time(out[7], t.all.seconds);
     fill_number(out[8], t.all.up_bytes, "bytes");
     /* runs with different vocabularies can be compared only by this */

@@ -51,6 +51,8 @@ typedef struct report_claim {
  * REPORT_EPSILON_WEAK, which is too large to protect anyone. */
 #define REPORT_EPSILON_WEAK 10
 report_claim report_claim_of(const report *r);
+/* Rounds an epsilon up to so many significant digits: it is never shown smaller than it is. */
+double report_up(double epsilon, int digits);
 
 /* Returns the name of the task or the experiment, or else the last part of the path. */
 const char *report_title(const report *r);

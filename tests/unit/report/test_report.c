@@ -236,7 +236,7 @@ static void test_page(void **state)
     write_file(folder, "metrics.jsonl", as_lines);
     expect_page(folder, (const char *[]){ "Perplexity", "Epsilon spent", "Seconds by part",
                                           "Bytes by part", ">4</th>", "2 skipped",
-                                          "Epsilon 2.5 of 8 spent", "<b>2.50</b> of 8 spent (31 %)",
+                                          "Epsilon 2.5 of 8 spent", "<b>2.5</b> of 8 spent (31 %)",
                                           "style=\"width:31.2%\"", "banner good", NULL });
     /* settings and names of people are text, whatever they hold */
     write_file(folder, "config.yml",
@@ -295,6 +295,14 @@ static void test_text(void **state)
     assert_non_null(strstr((char *)b.p, ", for a client\n"));
     assert_non_null(strstr((char *)b.p, "clients     5 to 8 per round, 13 updates"));
     buf_clear(&b);
+    for (int i = 1; i < 9000; i++) { /* never down, and not up for nothing */
+        const double e = i * 0.00137, shown = report_up(e, 4);
+        char text[32];
+        snprintf(text, sizeof text, "%.4g", shown);
+        assert_true(strtod(text, NULL) >= e * (1 - 1e-11) && shown < e * 1.001 + 1e-12);
+        assert_true(report_up(i / 8.0, 7) == i / 8.0 ||
+                    fabs(report_up(i / 8.0, 7) * 8 / i - 1) < 1e-12);
+    }
     strcpy(r.log.facts.unit, "record");
     CHECK_OK(report_text(&b, &r));
     CHECK_OK(wr_u8(&b, 0));
