@@ -178,7 +178,7 @@ void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n)
         snprintf(out, PLAN_NEED_TEXT,
                  "over these rounds needs z = %.3f and, by a rule of thumb, about %" PRIu64
                  " client%s per round%s",
-                 n->z, n->clients, n->clients == 1 ? "" : "s", in_all);
+                 ceil(n->z * 1000) / 1000, n->clients, n->clients == 1 ? "" : "s", in_all);
     else
         snprintf(out, PLAN_NEED_TEXT, "over these rounds is impossible with any noise");
 }
@@ -342,13 +342,13 @@ static void privacy_warnings(plan *p, const federation *s)
         plan_warn(w,
                   "an epsilon of %.0f protects little: epsilon %g over these rounds needs z = %.2f "
                   "and about %" PRIu64 " clients",
-                  p->epsilon_server, PLAN_EPSILON, p->need.z, n);
+                  p->epsilon_server, PLAN_EPSILON, ceil(p->need.z * 100) / 100, n);
     if (!p->claim && p->noise && p->noise_ratio <= PLAN_RATIO_BAD &&
         s->e->clients < p->need.clients)
         plan_warn(w,
                   "%" PRIu32 " clients are too few to learn with a small epsilon: epsilon %g over "
                   "these rounds needs z = %.2f and about %" PRIu64 " clients",
-                  s->e->clients, PLAN_EPSILON, p->need.z, n);
+                  s->e->clients, PLAN_EPSILON, ceil(p->need.z * 100) / 100, n);
 }
 
 /* ---- seconds and memory ---------------------------------------------------------------------- */

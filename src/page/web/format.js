@@ -15,6 +15,13 @@ export function number(x, digits = 0) {
     return x === 0 ? '0' : x.toPrecision(Math.max(2, digits));
 }
 
+// as number(), but rounded up: an epsilon is never shown smaller than it is
+export function epsilon(x) {
+    if (!known(x) || x <= 0) return number(x);
+    const unit = 10 ** (Math.floor(Math.log10(x)) - (x < 1 ? 1 : 2));
+    return number(Number((Math.ceil((x / unit) * (1 - 1e-12)) * unit).toPrecision(6)));
+}
+
 export function bytes(x, digits = 0) {
     if (!known(x)) return 'unknown';
     const units = ['B', 'kB', 'MB', 'GB', 'TB'];

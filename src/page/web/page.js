@@ -6,6 +6,7 @@ import {
     say,
     swap,
     known,
+    epsilon,
     number,
     count,
     plural,
@@ -291,7 +292,7 @@ function drawPrivacy() {
     const line = (name, eps) => {
         if (!known(eps)) return null;
         const target = p.epsilon_target,
-            text = known(target) ? `epsilon ${number(eps)} of ${number(target)}` : `epsilon ${number(eps)}`;
+            text = known(target) ? `epsilon ${epsilon(eps)} of ${number(target)}` : `epsilon ${epsilon(eps)}`;
         return h(
             'div',
             {},
@@ -302,7 +303,7 @@ function drawPrivacy() {
                 h(
                     'span',
                     {},
-                    h('b', {}, `ε ${number(eps)}`),
+                    h('b', {}, `ε ${epsilon(eps)}`),
                     known(target) ? ` of ${number(target)} (${Math.round((100 * eps) / target)} %)` : '',
                 ),
             ),

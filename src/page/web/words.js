@@ -1,5 +1,5 @@
 // What a state means, in sentences: what happens now, and what an operator should know about it.
-import { about, known, number, count, plural, seconds, left, clock, listed } from './format.js';
+import { about, known, number, epsilon, count, plural, seconds, left, clock, listed } from './format.js';
 
 export const ROLES = {
     aggregator: 'Aggregation server',
@@ -268,7 +268,7 @@ export function privacyTile(st) {
     const lasts = known(p.rounds_to_target) && !isOver(st);
     return [
         tooSoon(st) ? 'weak' : '',
-        [`ε\u00a0${number(spent)}`, target],
+        [`ε\u00a0${epsilon(spent)}`, target],
         lasts
             ? `The budget lasts for ${plural(p.rounds_to_target, 'more round')}.`
             : 'Spent so far, at most.',
