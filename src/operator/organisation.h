@@ -80,7 +80,7 @@ typedef struct org_task_report {
     uint32_t absent; /* sites with a token that have not enrolled yet */
     uint64_t rounds;
     char deadline[ORG_DEADLINE_TEXT]; /* task_explain_deadline */
-    bool claim;
+    bool claim, unit_record;
     double epsilon, z;
     double noise_over_signal, least_cohort; /* with a claim (privacy/plan.h) */
     char turns_warning[TASK_TURNS_TEXT];    /* "": none */

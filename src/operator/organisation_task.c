@@ -178,6 +178,7 @@ static sefl_status note(drafting *d, const task *t)
     r->threshold = t->threshold;
     r->rounds = t->rounds;
     r->claim = t->claim;
+    r->unit_record = t->unit == TASK_UNIT_RECORD;
     r->z = strtod(t->z, NULL);
     task_turns_warning(r->turns_warning, t);
     return st;

@@ -95,7 +95,7 @@ says "has spent epsilon 3.0000 already"
 expect 1 "$SEFL" operator task north --text made/valid.txt --rounds 1 --epsilon 5
 says "another name"
 expect 0 "$SEFL" operator task north --text made/valid.txt --rounds 1 --set name=second --epsilon 5
-says "epsilon 5 in all tasks"
+says "epsilon 5 for a client, in all tasks"
 expect 0 "$SEFL" operator sign south --task north/tasks/second/task.half --yes
 cp south/tasks/second/task.signed north/tasks/second/
 fed_until 30 "the second task" grep -q "serving a task.*second" log/aggregator

@@ -273,8 +273,9 @@ static sefl_status do_task(void *options_)
                "86400000).\n",
                r.absent, r.absent == 1 ? "has" : "have");
     if (r.claim)
-        printf("privacy   epsilon %g in all tasks of the population together, noise z %g\n",
-               r.epsilon, r.z);
+        printf("privacy   epsilon %g for a %s, in all tasks of the population together, noise z "
+               "%g\n",
+               r.epsilon, r.unit_record ? "record, not for a client" : "client", r.z);
     else
         printf("privacy   NO CLAIM: a rehearsal. After its first round, no task of this population "
                "can ever\n          claim an epsilon again. Sites must set claim_none: true in "
