@@ -77,8 +77,8 @@ static void enrolled(https_request *r, const uint8_t approval[SIGN_BYTES])
         failed(r);
     } else {
         agg_http_count(r, AGG_HTTP_ENROLLED);
-        audit_add(h->audit, "enrolled", lf_str("name", s->q.claim.name),
-                  lf_key("client", s->q.claim.key));
+        audit_once(h->audit, "enrolled", lf_str("name", s->q.claim.name),
+                   lf_key("client", s->q.claim.key));
         log_info(h->log, "site enrolled", lf_str("name", s->q.claim.name),
                  lf_key("key", s->q.claim.key));
         if (h->listed)

@@ -68,13 +68,14 @@ struct audit_log {
     uint8_t hash[SHA256_BYTES];
     bool is_signed; /* the last entry is a checkpoint */
     bool unsure;    /* a write or sync failed: the file has some of `lines`, or zeros */
+    bool unnamed;   /* a new file has begun, and its name is not durable yet */
     size_t written;
     sefl_status failed; /* an entry is missing: nothing more is written */
     sefl_buf lines;
     uint64_t second, refused; /* entries about refusals in this second */
     /* since the last checkpoint: */
     uint64_t more;  /* refusals without an entry */
-    uint64_t *seen; /* hash set of the refusals with one; 0 is an empty place */
+    uint64_t *seen; /* hash set of entries that must not repeat; 0 is an empty place */
     size_t n_seen;
     size_t n_strange[X509_VERDICTS]; /* of no client; from 1 on: certificates, by verdict */
 };
@@ -176,8 +177,8 @@ static void add_more(audit_log *a)
     memset(a->n_strange, 0, sizeof a->n_strange);
 }
 
-/* With the lock: finds the place of these fields in the set. NULL: they have an entry already, or
- * the set is full. */
+/* With the lock: finds the place of these fields in the set, which has `mark` if they have an entry
+ * already, and else 0. NULL: the set is full. */
 static uint64_t *place_of(audit_log *a, const log_field *fields, uint64_t *mark)
 {
     uint8_t hash[SHA256_BYTES];
@@ -196,7 +197,7 @@ static uint64_t *place_of(audit_log *a, const log_field *fields, uint64_t *mark)
     size_t at = load_u64(hash + 8) % SEEN_PLACES;
     while (a->seen[at] != 0 && a->seen[at] != *mark)
         at = (at + 1) % SEEN_PLACES;
-    return a->seen[at] == 0 ? &a->seen[at] : NULL;
+    return &a->seen[at];
 }
 
 /* With the lock: true if this refusal gets an entry. code: of a certificate, otherwise X509_OK. */
@@ -211,7 +212,7 @@ static bool may_tell(audit_log *a, const log_field *fields, x509_verdict_code co
     if (now != a->second)
         a->second = now, a->refused = 0;
     if (a->refused >= AUDIT_REFUSED_PER_S || (!client && a->n_strange[code] >= most) ||
-        !(place = place_of(a, fields, &mark)))
+        !(place = place_of(a, fields, &mark)) || *place == mark)
         return false;
     *place = mark;
     a->n_seen++;
@@ -226,6 +227,20 @@ void audit_log_add(audit_log *a, const char *kind, const log_field *fields)
         return;
     pthread_mutex_lock(&a->lock);
     add(a, kind, fields);
+    pthread_mutex_unlock(&a->lock);
+}
+
+void audit_log_once(audit_log *a, const char *kind, const log_field *fields)
+{
+    uint64_t mark;
+    if (!a)
+        return;
+    pthread_mutex_lock(&a->lock);
+    uint64_t *place = place_of(a, fields, &mark);
+    if (!place || *place != mark)
+        add(a, kind, fields);
+    if (place && *place == 0)
+        *place = mark, a->n_seen++;
     pthread_mutex_unlock(&a->lock);
 }
 
@@ -263,6 +278,9 @@ void audit_peer_refused(audit_log *a, const char *by, const x509_peer *p)
 /* With the lock. */
 static sefl_status sync_lines(audit_log *a)
 {
+    if (a->unnamed)
+        SEFL_PASS(file_sync_parent(a->path));
+    a->unnamed = false;
     SEFL_PASS(write_lines(a));
     if (a->lines.n == 0)
         return SEFL_OK;
@@ -368,8 +386,11 @@ static sefl_status rotate(audit_log *a)
     close(a->fd);
     a->fd = fd, fd = -1;
     a->synced = size;
+    a->unnamed = true;
     log_info(a->c.log, "audit log: a new file begins", lf_str("older", older));
-    SEFL_TRY(file_sync_parent(a->path));
+    if (sync_lines(a) != SEFL_OK) /* the next sync tries again */
+        log_warn(a->c.log, "audit log: the name of the new file is not durable yet",
+                 lf_str("why", sefl_last_error()));
 done:
     if (fd >= 0) {
         (void)unlink(next);

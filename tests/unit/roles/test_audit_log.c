@@ -391,6 +391,30 @@ static void many_refusals(void **unused)
     audit_log_close(a);
 }
 
+/* A request that is accepted again and again gets one entry until the next checkpoint. */
+static void repeated(void **unused)
+{
+    sefl_status st;
+    size_t rest;
+    uint8_t one[32] = { 1 }, other[32] = { 2 };
+    (void)unused;
+    fresh("repeated");
+    audit_log *a = opened();
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 50; i++) {
+            audit_once(a, "enrolled", lf_str("name", "w-1"), lf_key("client", one));
+            audit_once(a, "enrolled", lf_str("name", "w-2"), lf_key("client", other));
+        }
+        CHECK_OK(audit_log_sync(a));
+        assert_int_equal(good_lines(&st, &rest), 3 * round + 2);
+        CHECK_OK(audit_log_sign(a));
+        assert_int_equal(good_lines(&st, &rest), 3 * round + 3);
+        CHECK_OK(st);
+    }
+    audit_once(NULL, "enrolled", lf_str("name", "w-1"));
+    audit_log_close(a);
+}
+
 /* Certificates: a stranger makes new keys at will; those of the list are not crowded out. */
 static void many_certificates(void **unused)
 {
@@ -581,6 +605,8 @@ static void rotation_fails(void **unused)
     static const fault_kind kinds[] = { FAULT_WRITE, FAULT_SYNC };
     sefl_status st;
     size_t rest;
+    unsigned unnamed = 0;
+    struct stat was, is;
     (void)unused;
     fresh("fails");
     audit_log *a = NULL;
@@ -589,10 +615,18 @@ static void rotation_fails(void **unused)
         for (uint64_t nth = 1, hit = 1; hit; nth++) {
             for (unsigned i = 0; i < 3; i++)
                 audit_add(a, "upload", lf_u64("round", nth), lf_str("text", head));
+            assert_int_equal(stat(path, &was), 0);
             fault_arm(kinds[k], nth);
             st = audit_log_sign(a);
             hit = fault_was_hit();
             fault_disarm();
+            assert_int_equal(stat(path, &is), 0);
+            if (hit && st == SEFL_OK && is.st_ino != was.st_ino) { /* the name of the new file */
+                fault_arm(FAULT_SYNC, 1);
+                CHECK_STATUS(audit_log_sync(a), SEFL_EIO);
+                fault_disarm();
+                unnamed++;
+            }
             CHECK_OK(audit_log_sign(a));
             const uint64_t before = good_lines(&st, &rest);
             CHECK_OK(st);
@@ -600,6 +634,7 @@ static void rotation_fails(void **unused)
             CHECK_OK(open_small(&a, NULL));
             assert_int_equal(good_lines(&st, &rest), before);
         }
+    assert_int_equal(unnamed, 1);
     audit_log_close(a);
 }
 #endif
@@ -644,6 +679,7 @@ int main(void)
         cmocka_unit_test(dropped),
 #endif
         cmocka_unit_test(many_refusals),
+        cmocka_unit_test(repeated),
         cmocka_unit_test(many_certificates),
         cmocka_unit_test(known_checkpoint),
         cmocka_unit_test(rotated),
