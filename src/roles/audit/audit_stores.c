@@ -205,7 +205,10 @@ as_store audit_as_store(audit_as *d)
 static sefl_status csp_put(void *ctx, csp_record what, uint64_t round, sefl_span bytes)
 {
     const audit_csp *d = ctx;
-    if (what == CSP_OVER)
+    bool again = false;
+    if (what == CSP_OVER) /* AS may say it as often as it likes */
+        SEFL_PASS(csp_store_has(&d->inner, CSP_OVER, round, &again));
+    if (what == CSP_OVER && !again)
         audit_add(d->log, "task_ended", lf_str("why", "AS ended the task"));
     SEFL_PASS(audit_log_sync(d->log));
     return d->inner.put(d->inner.ctx, what, round, bytes);

@@ -16,6 +16,7 @@
 #include "roles/server.h"
 #include "store/disk/upload_keys.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -76,7 +77,7 @@ done:
     if (st == SEFL_OK || st == SEFL_EAUTH) /* any other failure is ours, and logged */
         counters_add(&r->counters, st == SEFL_OK ? COUNT_ENROLLED : COUNT_ENROL_TOKEN);
     if (st == SEFL_OK)
-        audit_add(r->audit, "enrolled", lf_str("name", c->name), lf_key("client", c->key));
+        audit_once(r->audit, "enrolled", lf_str("name", c->name), lf_key("client", c->key));
     else if (st == SEFL_EAUTH)
         audit_refused(r->audit, lf_str("by", "csp"), lf_str("name", c->name),
                       lf_str("reason", "enrol.refused"));
@@ -148,14 +149,62 @@ static sefl_status make_lanes(csp_role *r)
 /* ---- vouchers ----------------------------------------------------------------------------
  *
  * The lasting fact "vouched CLIENT" is for a client that only a CA vouches for: issuer 32 |
- * certificate's expiry u64. A key in CSP's own list needs no such fact. */
+ * certificate's expiry u64. A key in CSP's own list needs no such fact. "vouching CA" counts the
+ * clients of a CA that have one, u64: a CA can create any number of clients, and each of them costs
+ * both servers some bytes for ever. */
 
-enum { VOUCHED_BYTES = 40, VOUCHED_NAME = 80 };
+enum { VOUCHED_BYTES = 40, VOUCHED_NAME = 80, VOUCHING_LEAST = 256, VOUCHING_TIMES = 16 };
 
-static void vouched_name(char out[VOUCHED_NAME], const uint8_t client[32])
+static void fact_name(char out[VOUCHED_NAME], const char *what, const uint8_t key[32])
 {
     char hex[HEX_CHARS(32)];
-    snprintf(out, VOUCHED_NAME, "vouched %s", hex_write(hex, client, 32));
+    snprintf(out, VOUCHED_NAME, "%s %s", what, hex_write(hex, key, 32));
+}
+
+/* SEFL_ESTATE if the CA has vouched for too many clients. With the journal's transaction. */
+static sefl_status count_vouched(csp_role *r, const uint8_t issuer[32])
+{
+    char name[VOUCHED_NAME];
+    uint8_t count[8] = { 0 };
+    sefl_buf b = { 0 };
+    const uint64_t times = VOUCHING_TIMES * (uint64_t)r->task.enrolled;
+    const uint64_t most = times > VOUCHING_LEAST ? times : VOUCHING_LEAST;
+    fact_name(name, "vouching", issuer);
+    sefl_status st = journal_lasting_get(r->journal, name, &b);
+    if (st == SEFL_OK && b.n == sizeof count)
+        memcpy(count, b.p, sizeof count);
+    buf_clear(&b);
+    if (st != SEFL_ENOTFOUND)
+        SEFL_PASS(st);
+    const uint64_t clients = load_u64(count);
+    SEFL_NEED(clients < most, SEFL_ESTATE,
+              "voucher: its CA has vouched for %" PRIu64 " clients already, the maximum", clients);
+    store_u64(count, clients + 1);
+    return journal_lasting_put(r->journal, name, span_of(count, sizeof count));
+}
+
+/* Notes a client that only its CA vouches for. */
+static sefl_status note_vouched(csp_role *r, const x509_peer *who, const uint8_t client[32])
+{
+    sefl_status st = SEFL_OK;
+    char name[VOUCHED_NAME];
+    uint8_t fact[VOUCHED_BYTES];
+    sefl_buf b = { 0 };
+    fact_name(name, "vouched", client);
+    memcpy(fact, who->issuer, 32);
+    store_u64(fact + 32, (uint64_t)who->until);
+    SEFL_PASS(journal_begin(r->journal));
+    st = journal_lasting_get(r->journal, name, &b);
+    if (st == SEFL_ENOTFOUND)
+        st = count_vouched(r, who->issuer);
+    SEFL_TRY(st);
+    SEFL_TRY(journal_lasting_put(r->journal, name, span_of(fact, sizeof fact)));
+    SEFL_TRY(journal_commit(r->journal));
+done:
+    if (st != SEFL_OK)
+        journal_rollback(r->journal);
+    buf_clear(&b);
+    return st;
 }
 
 /* A callback of csp_config, on the serving thread. */
@@ -172,14 +221,8 @@ static sefl_status vouch(void *ctx, const voucher *v)
     SEFL_TRY(vouch_admit(&who, g, v));
     /* an old voucher must store nothing */
     SEFL_TRY(upload_key_fits(r->journal, v->client, v->serial, v->key));
-    if (!who.listed) {
-        char name[VOUCHED_NAME];
-        uint8_t fact[VOUCHED_BYTES];
-        vouched_name(name, v->client);
-        memcpy(fact, who.issuer, 32);
-        store_u64(fact + 32, (uint64_t)who.until);
-        SEFL_TRY(journal_lasting_put(r->journal, name, span_of(fact, sizeof fact)));
-    }
+    if (!who.listed)
+        SEFL_TRY(note_vouched(r, &who, v->client));
     allowlist_free(r->young);
     r->young = g, g = NULL;
 done:
@@ -212,7 +255,7 @@ static bool member(void *ctx, const uint8_t client[32])
     bool noted = false;
     allowlist *g = newest_allowlist(r);
     if (g && !trust_find(allowlist_list(g), client)) {
-        vouched_name(name, client);
+        fact_name(name, "vouched", client);
         noted = journal_lasting_get(r->journal, name, &b) == SEFL_OK && b.n == VOUCHED_BYTES;
     }
     if (noted) {

@@ -153,6 +153,25 @@ static void entry_lost(void **unused)
     close_site(&s);
 }
 
+/* AS may end a task as often as it likes: that is one entry. */
+static void one_end(void **unused)
+{
+    site s;
+    struct stat before, after;
+    char path[320];
+    (void)unused;
+    open_site(&s, "end");
+    snprintf(path, sizeof path, "%s/" AUDIT_LOG_NAME, s.state);
+    for (unsigned i = 0; i < 2; i++) {
+        CHECK_OK(s.t.put(s.t.ctx, CSP_OVER, 0, span_of("1", 1)));
+        CHECK_OK(audit_log_sync(s.log));
+        assert_int_equal(stat(path, i == 0 ? &before : &after), 0);
+    }
+    assert_true(before.st_size > 0);
+    assert_int_equal(before.st_size, after.st_size);
+    close_site(&s);
+}
+
 static int clean_up(void **unused)
 {
     sign_key_free(key);
@@ -167,7 +186,7 @@ static int set_up(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(one_reveal),
-                                        cmocka_unit_test(entry_lost) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(one_reveal), cmocka_unit_test(entry_lost),
+                                        cmocka_unit_test(one_end) };
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }

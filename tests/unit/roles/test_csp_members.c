@@ -105,6 +105,77 @@ static void vouchers(void **state)
     site_end(&s);
 }
 
+/* The number of clients that the CA of client 2 has vouched for. */
+static uint64_t vouching(const site *s, const uint64_t *set)
+{
+    char name[80] = "vouched ", ca[80] = "vouching ";
+    sefl_buf b = { 0 };
+    uint8_t bytes[8];
+    journal *j;
+    CHECK_OK(journal_open(&j, s->cfg.state, "csp", s->t.id));
+    for (int i = 0; i < 32; i++)
+        snprintf(name + 8 + 2 * i, 3, "%02x", s->client[2].key[i]);
+    CHECK_OK(journal_lasting_get(j, name, &b));
+    for (int i = 0; i < 32; i++)
+        snprintf(ca + 9 + 2 * i, 3, "%02x", b.p[i]); /* begins with the issuer */
+    if (set) {
+        store_u64(bytes, *set);
+        CHECK_OK(journal_lasting_put(j, ca, span_of(bytes, 8)));
+    }
+    buf_reset(&b);
+    CHECK_OK(journal_lasting_get(j, ca, &b));
+    assert_int_equal(b.n, 8);
+    const uint64_t n = load_u64(b.p);
+    buf_clear(&b);
+    journal_close(j);
+    return n;
+}
+
+/* A CA can create any number of clients: all of them together cannot fill the servers' disks. */
+static void a_ca_has_only_so_many_clients(void **state)
+{
+    (void)state;
+    site s;
+    as_link *l;
+    sefl_buf b = { 0 };
+    const uint64_t all = 256; /* the task has 8 clients */
+    site_begin(&s, "ca-clients", "none");
+    change_list(&s, trust_sites, 2);
+    change_list(&s, drop_member, 1);
+    csp_up(&s);
+    tls *t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    voucher_of(&b, &s, 2, 1);
+    CHECK_OK(as_link_vouch(l, buf_span(&b)));
+    CHECK_OK(as_link_vouch(l, buf_span(&b)));
+    voucher_of(&b, &s, 2, 2);
+    CHECK_OK(as_link_vouch(l, buf_span(&b)));
+    as_link_free(l);
+    tls_close(t);
+    csp_down(&s, true);
+    assert_int_equal(vouching(&s, NULL), 1);
+    (void)vouching(&s, &all);
+
+    csp_up(&s);
+    t = dial(&s, s.id);
+    CHECK_OK(greet(&s, &l, t));
+    voucher_of(&b, &s, 1, 1);
+    CHECK_STATUS(as_link_vouch(l, buf_span(&b)), SEFL_EAUTH); /* a new one */
+    voucher_of(&b, &s, 2, 3);
+    CHECK_OK(as_link_vouch(l, buf_span(&b))); /* an old one */
+    voucher_of(&b, &s, 0, 1);
+    CHECK_OK(as_link_vouch(l, buf_span(&b))); /* of the list */
+    change_list(&s, admit, 1);
+    voucher_of(&b, &s, 1, 1);
+    CHECK_OK(as_link_vouch(l, buf_span(&b)));
+    as_link_free(l);
+    tls_close(t);
+    csp_down(&s, true);
+    assert_int_equal(vouching(&s, NULL), all);
+    buf_clear(&b);
+    site_end(&s);
+}
+
 static void revoke_1(void *me)
 {
     change_list(me, put_out, 1);
@@ -288,6 +359,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vouchers),
+        cmocka_unit_test(a_ca_has_only_so_many_clients),
         cmocka_unit_test(members_are_asked_for_each_head),
         cmocka_unit_test(a_silent_store_is_not_an_empty_one),
         cmocka_unit_test(a_shared_store_comes_back),
