@@ -1,6 +1,7 @@
 #!/bin/sh
 # Wall clocks that are three years wrong (tests/tools/preload/trial.c): a client and `sefl doctor` name the clock, not a
-# certificate to renew; a jump of CSP's clock in the middle of a round costs no round.
+# certificate to renew; a jump of CSP's clock in the middle of a round costs no round; after a reboot with a wrong
+# clock CSP waits, says so, and goes on when its operator confirms the clock.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 [ -z "${SEFL_SANITIZE:-}" ] || exit 0 # a preloaded library comes before the sanitizer's
@@ -11,10 +12,11 @@ program=$SEFL
 SEFL=$dir/sefl
 years=94608000000 # three, in milliseconds
 for name in csp client-02; do echo 0 > "$dir/$name.clock"; done
+echo 11111111-1111-1111-1111-111111111111 > "$dir/boot"
 cat > "$SEFL" << END
 #!/bin/sh
 clock=$dir/\$(basename "\$(dirname "\${3:-x}")").clock
-[ ! -e "\$clock" ] || export LD_PRELOAD="$SEFL_TOOLS/trial.so" TRIAL_UNDER=/none TRIAL_CLOCK="\$clock"
+[ ! -e "\$clock" ] || export LD_PRELOAD="$SEFL_TOOLS/trial.so" TRIAL_UNDER=/none TRIAL_CLOCK="\$clock" TRIAL_BOOT=$dir/boot
 exec "$program" "\$@"
 END
 chmod +x "$SEFL"
@@ -47,6 +49,24 @@ for clock in $years -$years; do
     echo 0 > "$dir/csp.clock"
 done
 ! says csp "round key expired" || fail "a wall clock expired the round's key"
+
+# ---- CSP's machine boots again in the round, and its clock is 50 minutes wrong, as far as certificates permit --------
+fed_kill KILL csp
+fed_wait csp 10
+echo 22222222-2222-2222-2222-222222222222 > "$dir/boot"
+echo -3000000 > "$dir/csp.clock"
+fed_csp
+status() { "$SEFL" status -c "$fed/csp/csp.yml" > "$dir/status" 2>&1; }
+waits() { ! status && grep -q "waits for AS's clock" "$dir/status"; }
+fed_until 10 "the word in the status" waits
+fed_until 30 "AS that hears why" says aggregator "behind its own record"
+waits || fail "CSP goes on: $(cat "$dir/status")"
+expect 0 "$SEFL" task resume -c "$fed/csp/csp.yml"
+case $out in *"this server's clock is confirmed"*) ;; *) fail "resume says: $out" ;; esac
+fed_until 10 "a status without the word" status
+fed_until 30 "the round that goes on" says csp "the operator confirmed this server's clock"
+echo 0 > "$dir/csp.clock"
+
 echo 0 > "$dir/client-02.clock"
 fed_clients 2
 for name in client-01 client-02 csp; do fed_done $name 60; done

@@ -112,9 +112,12 @@ static sefl_status which_round(const party *p, control_order *o)
 /* was: what the server wrote before the order. */
 static void say_resumed(const health_facts *was, const health_facts *f)
 {
+    const bool csp = strcmp(f->role, "csp") == 0;
     if (f->paused)
-        printf("resumed here; still %s\n",
-               strcmp(f->role, "csp") == 0 ? "paused" : "paused by CSP's operator");
+        printf("resumed here; still %s\n", csp ? "paused" : "paused by CSP's operator");
+    else if (csp && *was->role && !was->healthy && !was->paused) /* status.c: unsure */
+        printf("this server's clock is confirmed: round %" PRIu64 " of %" PRIu64 " goes on\n",
+               f->round, f->rounds);
     else if (!was->paused && !was->pausing)
         printf("it was not paused: round %" PRIu64 " of %" PRIu64 "\n", f->round, f->rounds);
     else

@@ -11,6 +11,7 @@
  *     TRIAL_KILL    1: the process dies (SIGKILL) in place of the call that would fail
  *     TRIAL_CLOCK   file with a number of milliseconds, as text, that is added to the wall clock at
  *                   each look; it may change at any time. The monotonic clocks stay as they are
+ *     TRIAL_BOOT    file with the machine's boot id: another one looks like another boot
  *
  * Writes (write, pwrite, writev, pwritev, ftruncate, rename, link) and syncs (fsync, fdatasync) count
  * in one sequence. A write that fails writes nothing and sets ENOSPC; a sync that fails sets EIO.
@@ -245,6 +246,24 @@ static int64_t shift_ms(void)
     int64_t ms = path ? number_in(path) : 0;
     errno = before;
     return ms;
+}
+
+static const char *file_for(const char *path)
+{
+    const char *boot = of_env("TRIAL_BOOT");
+    return boot && strcmp(path, "/proc/sys/kernel/random/boot_id") == 0 ? boot : path;
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+    REAL(FILE *, "fopen", const char *, const char *);
+    return real(file_for(path), mode);
+}
+
+FILE *fopen64(const char *path, const char *mode)
+{
+    REAL(FILE *, "fopen64", const char *, const char *);
+    return real(file_for(path), mode);
 }
 
 int clock_gettime(clockid_t which, struct timespec *t)
