@@ -296,6 +296,10 @@ truncate -s -43 "$f"
 verify 1 "$fed"
 says "WRONG  $f: round 9 is not charged, and receipt 9 in $fed/clients/client-02/state is of it: an old copy"
 
+rm "$f"
+verify 1 "$fed"
+says "WRONG  $f: it is missing, and $fed/clients/client-02/state shows that the client uploaded to round 1"
+
 tampered "another task"
 "$SEFL" provision "$dir/other" --port-base 0 --clients 2 --words 300 > /dev/null 2>&1
 verify 1 "$fed" --task "$dir/other/public/task.signed"

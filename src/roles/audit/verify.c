@@ -318,7 +318,10 @@ static sefl_status need_charges(verify *v, const verify_client_files *f, const u
     size_t missing = 0;
     sefl_status st = ledger_open_read(&book, f->ledger);
     if (st == SEFL_ENOTFOUND) {
-        verify_say(v, VERIFY_NOTE, f->ledger, "not there: not compared with the receipts");
+        if (u->n > 0)
+            verify_say(v, VERIFY_WRONG, f->ledger,
+                       "it is missing, and %s shows that the client uploaded to round %" PRIu64,
+                       f->state, u->at[0].round);
         return SEFL_OK;
     }
     if (st != SEFL_OK) {
