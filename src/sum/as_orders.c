@@ -38,6 +38,7 @@ sefl_status as_rounds_link_down(as_rounds *r, const char *what)
     if (r->c.strict)
         return sefl_fail(stopping ? SEFL_ECANCELLED : SEFL_EPROTO, "%s: %s", what,
                          sefl_last_error());
+    as_rounds_note(r, sefl_last_error());
     as_rounds_hang_up(r);
     return as_rounds_say(r, AGG_LINK_DOWN, 0);
 }
@@ -127,6 +128,9 @@ done:
 static sefl_status order_dial(as_rounds *r, const agg_order *o)
 {
     bool expired;
+    pthread_mutex_lock(&r->lock);
+    const bool reveals = agg_get_phase(r->a) == AGG_REVEALING;
+    pthread_mutex_unlock(&r->lock);
     if (r->c.clear)
         return as_rounds_say(r, AGG_LINK_UP, 0);
     sefl_status st = open_link(r);
@@ -139,6 +143,8 @@ static sefl_status order_dial(as_rounds *r, const agg_order *o)
         return as_rounds_link_down(r, "dial");
     SEFL_PASS(compare_states(r, &expired));
     log_info(r->c.log, "link to CSP is up");
+    if (!reveals) /* until the next attempt succeeds */
+        as_rounds_note(r, "");
     if (r->c.channel->up)
         r->c.channel->up(r->c.ctx, as_link_peer(r->link));
     SEFL_PASS(as_rounds_say(r, AGG_LINK_UP, 0));
@@ -281,6 +287,7 @@ done:
 static sefl_status lose(as_rounds *r, uint64_t round, const char *what)
 {
     log_error(r->c.log, what, lf_u64("round", round), lf_str("why", sefl_last_error()));
+    as_rounds_note(r, "");
     return as_rounds_say(r, AGG_LOST, round);
 }
 
@@ -313,6 +320,7 @@ static sefl_status not_revealed(as_rounds *r, const agg_order *o, sefl_status wh
     /* CSP closes the stream after FAULT; with the last two, lanes make no progress */
     if (csp_failed || why == SEFL_ECLOSED || why == SEFL_ETIMEOUT)
         return as_rounds_link_down(r, "reveal");
+    as_rounds_note(r, sefl_last_error());
     return as_rounds_say(r, AGG_REVEAL_FAILED, o->round);
 }
 
@@ -466,6 +474,7 @@ static sefl_status order_reveal(as_rounds *r, const agg_order *o)
         return not_revealed(r, o, st);
     if (st != SEFL_OK || handled)
         return st;
+    as_rounds_note(r, "");
     return as_rounds_say(r, AGG_REVEALED, o->round);
 }
 

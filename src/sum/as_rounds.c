@@ -10,6 +10,8 @@
 #include "base/cond.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 enum { PING_MS = 10000 };
@@ -326,6 +328,20 @@ uint64_t as_rounds_commanded(as_rounds *r)
     uint64_t id = r->commanded;
     pthread_mutex_unlock(&r->lock);
     return id;
+}
+
+void as_rounds_note(as_rounds *r, const char *why)
+{
+    pthread_mutex_lock(&r->lock);
+    snprintf(r->trouble, sizeof r->trouble, "%s", why);
+    pthread_mutex_unlock(&r->lock);
+}
+
+void as_rounds_trouble(as_rounds *r, char out[AS_TROUBLE])
+{
+    pthread_mutex_lock(&r->lock);
+    memcpy(out, r->trouble, AS_TROUBLE);
+    pthread_mutex_unlock(&r->lock);
 }
 
 /* Obeys the operator. The machine's memory is durable before `commanded` says so. */

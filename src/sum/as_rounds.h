@@ -163,6 +163,11 @@ typedef struct as_command {
 void as_rounds_command(as_rounds *r, const as_command *c);
 uint64_t as_rounds_commanded(as_rounds *r); /* 0: none */
 
+/* Why the link is down, or the latest attempt to reveal the round failed; "": neither. Any
+ * thread. */
+enum { AS_TROUBLE = 160 };
+void as_rounds_trouble(as_rounds *r, char out[AS_TROUBLE]);
+
 /* Sealed tasks, on the thread of as_rounds_run: sends CSP the heads of uploads that have arrived
  * since the last call (EARLY). The driver does this while it waits. */
 sefl_status as_rounds_send_heads(as_rounds *r) SEFL_MUST_CHECK;

@@ -23,7 +23,8 @@ struct as_rounds {
     uint64_t events;    /* number of calls to as_rounds_wake */
     as_command command; /* the operator's, not obeyed yet; id 0: none */
     uint64_t commanded; /* id of the latest one obeyed */
-    atomic_bool stop;   /* written under the lock, read without it */
+    char trouble[AS_TROUBLE];
+    atomic_bool stop; /* written under the lock, read without it */
 
     /* owned by the thread of as_rounds_run */
     as_link *link;
@@ -55,6 +56,8 @@ void as_rounds_changed(as_rounds *r);
 /* Waits for `ms` milliseconds, or until as_rounds_stop. */
 void as_rounds_pause(as_rounds *r, unsigned ms);
 
+/* Sets what as_rounds_trouble returns. */
+void as_rounds_note(as_rounds *r, const char *why);
 /* Frees the link, reports LINK_DOWN to the machine, and logs the error message with `what`. */
 sefl_status as_rounds_link_down(as_rounds *r, const char *what) SEFL_MUST_CHECK;
 void as_rounds_hang_up(as_rounds *r);

@@ -7,6 +7,7 @@ set -eu
 [ -z "${SEFL_SANITIZE:-}" ] || exit 0 # a preloaded library comes before the sanitizer's
 # shellcheck source=tests/e2e/federation.lib.sh
 . "$SEFL_SOURCE/tests/e2e/federation.lib.sh"
+command -v curl > /dev/null || fail "no curl here: scripts/bootstrap --test"
 
 program=$SEFL
 SEFL=$dir/sefl
@@ -23,7 +24,7 @@ chmod +x "$SEFL"
 
 fed_provision first --clients 2 --words 300 --set model.embed=16 --set model.hidden=16 \
     --set rounds.count=2 --set rounds.deadline_ms=60000
-fed_servers
+fed_servers --page 127.0.0.1:0
 fed_clients 1
 echo "server: $(cat "$fed/aggregator/at")" >> "$fed/clients/client-02/client.yml"
 says() { grep -q "$2" "$dir/log/$1"; }
@@ -59,7 +60,10 @@ fed_csp
 status() { "$SEFL" status -c "$fed/csp/csp.yml" > "$dir/status" 2>&1; }
 waits() { ! status && grep -q "waits for AS's clock" "$dir/status"; }
 fed_until 10 "the word in the status" waits
-fed_until 30 "AS that hears why" says aggregator "behind its own record"
+url=$(cat "$fed/aggregator/state/page.url")
+curl -s --noproxy '*' -o "$dir/page" -c "$dir/jar" "$url"
+page() { curl -s --noproxy '*' --max-time 5 -b "$dir/jar" "${url%/\?*}/state.json" > "$dir/page" && grep -q "$1" "$dir/page"; }
+fed_until 30 "the reason on AS's page" page '"connected":false.*"last_error":"[^"]*behind its own record'
 waits || fail "CSP goes on: $(cat "$dir/status")"
 expect 0 "$SEFL" task resume -c "$fed/csp/csp.yml"
 case $out in *"this server's clock is confirmed"*) ;; *) fail "resume says: $out" ;; esac

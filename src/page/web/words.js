@@ -106,7 +106,13 @@ export function problems(st, now) {
             `No round begins or ends without it.${st.csp.last_error ? ` Last error: ${st.csp.last_error}` : ''}`,
         ]);
     else if (st.healthy === false)
-        out.push(['bad', 'The server reports that it is not healthy.', st.why ? `${st.why}.` : 'Its log says why.']);
+        out.push([
+            'bad',
+            st.phase === 'opening'
+                ? 'The reveal of this round failed, and the server tries again.'
+                : 'The server reports that it is not healthy.',
+            st.why ? `${st.why}.` : 'Its log says why.',
+        ]);
     if (st.last?.blocked)
         out.push([
             'bad',

@@ -68,7 +68,8 @@ static void add_servers(aggregator *a, page_state *s)
     if (a->link_since > 0)
         s->csp_since = (double)a->link_since;
     if (s->csp == PAGE_NO)
-        snprintf(s->csp_error, sizeof s->csp_error, "%s", a->link_error);
+        snprintf(s->csp_error, sizeof s->csp_error, "%s",
+                 *a->link_error ? a->link_error : a->trouble); /* CSP may answer, and refuse */
     if (a->task.claim && a->budget_at > 0)
         s->rounds_to_target = (double)a->budget_left;
     pthread_mutex_unlock(&a->lock);
@@ -84,6 +85,7 @@ static void add_task(aggregator *a, page_state *s)
 {
     const task *t = &a->task;
     const agg_phase phase = rounds_phase(a->rounds, NULL, NULL);
+    rounds_trouble(a->rounds, a->trouble);
     s->phase = agg_phase_name(phase);
     s->facts = metrics_facts(t);
     s->facts.known = true;
@@ -93,7 +95,10 @@ static void add_task(aggregator *a, page_state *s)
         s->epsilon_target = t->epsilon;
     add_round(a, s);
     add_servers(a, s);
-    s->healthy = page_yes(s->csp == PAGE_YES || phase == AGG_DONE);
+    const bool fails = phase == AGG_REVEALING && *a->trouble;
+    s->healthy = page_yes((s->csp == PAGE_YES && !fails) || phase == AGG_DONE);
+    if (fails)
+        s->why = a->trouble;
     const rounds_hold held = rounds_held(a->rounds);
     s->paused = page_yes(held.paused), s->ending = page_yes(held.ending);
 }

@@ -60,10 +60,11 @@ struct aggregator {
     lanes *lanes;
     rounds *rounds;
     ingest *ingest;
-    tail *tail;       /* follows `metrics`, for the page, until the next task begins */
-    turnout *turnout; /* NULL: its records cannot be read */
-    journal *sights;  /* several processes: this one's own records of `turnout`; otherwise NULL */
-    agg_http http;    /* the context of the server's callbacks */
+    char trouble[AS_TROUBLE]; /* rounds_trouble, for a page_state; with task_lock */
+    tail *tail;               /* follows `metrics`, for the page, until the next task begins */
+    turnout *turnout;         /* NULL: its records cannot be read */
+    journal *sights; /* several processes: this one's own records of `turnout`; otherwise NULL */
+    agg_http http;   /* the context of the server's callbacks */
     https_server *server;
     sefl_buf tally; /* as last written */
 

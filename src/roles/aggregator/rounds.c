@@ -726,6 +726,13 @@ bool rounds_linked(rounds *r)
     return linked;
 }
 
+void rounds_trouble(rounds *r, char out[AS_TROUBLE])
+{
+    *out = 0;
+    if (rounds_leads(r))
+        as_rounds_trouble(r->driver, out);
+}
+
 bool rounds_over(rounds *r, agg_why *why)
 {
     agg_memory m = memory_of(r);

@@ -127,6 +127,8 @@ typedef struct rounds_queues {
 rounds_queues rounds_queues_of(rounds *r);
 /* True if CSP answered the last message or ping. */
 bool rounds_linked(rounds *r);
+/* as_rounds_trouble; "" in a process that does not lead. */
+void rounds_trouble(rounds *r, char out[AS_TROUBLE]);
 bool rounds_over(rounds *r, agg_why *why);
 
 #endif

@@ -313,6 +313,7 @@ static void a_shared_store_comes_back(void **state)
     site_end(&s);
 }
 
+enum { OWN = 7 };
 static struct {
     as_record what; /* AS cannot store this */
     unsigned left;  /* for so many times */
@@ -322,6 +323,13 @@ static struct {
 static sefl_status own_failure(void *me, as_record what, uint64_t round, uint64_t attempt,
                                sefl_span bytes)
 {
+    char why[AS_TROUBLE];
+    const site *s = me;
+    as_rounds_trouble(s->run.rounds, why); /* for the operator's page */
+    if (what == own.what && own.left > 0 && own.left < OWN && own.st == SEFL_ENOMEM)
+        assert_non_null(strstr(why, "AS's own failure"));
+    if (what == AS_HEADER)
+        assert_string_equal(why, "");
     if (what == own.what && own.left > 0) {
         own.left--;
         return sefl_fail(own.st, "test: AS's own failure");
@@ -333,20 +341,19 @@ static sefl_status own_failure(void *me, as_record what, uint64_t round, uint64_
 static void as_s_own_failures_lose_no_round(void **state)
 {
     (void)state;
-    enum { MANY = 7 };
     site s;
     site_begin(&s, "own", "none");
     csp_up(&s);
     s.run.c.strict = false;
     s.run.put = own_failure;
-    own.what = AS_VERDICT, own.left = MANY, own.st = SEFL_ENOMEM;
+    own.what = AS_VERDICT, own.left = OWN, own.st = SEFL_ENOMEM;
     CHECK_OK(as_run_until(&s.run, 2, AGG_SIGNING));
     check_counted(&s, 1);
-    own.what = AS_MASK, own.left = MANY;
+    own.what = AS_MASK, own.left = OWN;
     CHECK_OK(as_run_until(&s.run, 3, AGG_SIGNING));
     check_counted(&s, 2);
-    own.what = AS_VERDICT, own.left = MANY, own.st = SEFL_ESTATE;
-    for (int i = 0; i < MANY; i++) /* the run ends; the next one continues */
+    own.what = AS_VERDICT, own.left = OWN, own.st = SEFL_ESTATE;
+    for (int i = 0; i < OWN; i++) /* the run ends; the next one continues */
         CHECK_STATUS(as_run_until(&s.run, 4, AGG_SIGNING), SEFL_ESTATE);
     CHECK_OK(as_run_until(&s.run, 4, AGG_SIGNING));
     check_counted(&s, 3);
