@@ -135,6 +135,7 @@ case $out in *queued*) fail "nothing is queued: $out" ;; esac
 task third 5 --epsilon 0
 fed_until 30 "third task" status "third"
 sefl task pause -c north/aggregator.yml --now
+fed_until 20 "the dropped round" grep -q '"skipped":true' log/aggregator # CSP has skipped it too
 fed_kill KILL csp
 fed_wait csp 10
 sefl task end -c north/aggregator.yml --yes
