@@ -752,6 +752,7 @@ void csp_role_free(csp_role *r)
     csp_active_end(r);
     control_close(&r->control);
     task_queue_free(r->queue);
+    buckets_free(r->changes);
     pool_free(r->pool);
     tls_id_free(r->id);
     handshakes_free(r->handshakes);

@@ -2,6 +2,7 @@
 #ifndef ROLES_CSP_INSIDE_H
 #define ROLES_CSP_INSIDE_H
 
+#include "net/buckets.h"
 #include "net/handshakes.h"
 #include "net/local_http.h"
 #include "page/page.h"
@@ -39,6 +40,7 @@ struct csp_role {
     tls_id *id;
     pool *pool;
     task_queue *queue; /* NULL: the setting `task` */
+    buckets *changes;  /* with a queue: limits how often AS changes the task */
 
     /* The task: csp_task_open makes these, and csp_task_close clears them, both on the owner's
      * thread while no stream is served. The health page uses them under task_lock. */

@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+/* A change of the task adds entries to the audit log, and AS may change it as often as it likes. */
+enum { CHANGES_BURST = 30, CHANGE_EVERY_S = 5 };
+
 /* *when: the time of this task's last header; 0 if it has none, or is over. */
 static sefl_status look_at(csp_role *r, const task_entry *e, uint64_t *when)
 {
@@ -41,6 +44,8 @@ sefl_status csp_queue_open(csp_role *r)
     const csp_settings *c = r->o.settings;
     task_entry e, last;
     uint64_t when, latest = 0;
+    SEFL_PASS(buckets_new(
+        &r->changes, &(buckets_rule){ .burst = CHANGES_BURST, .per_s = 1.0 / CHANGE_EVERY_S }));
     SEFL_PASS(task_queue_new(&r->queue, &(task_queue_config){ .folder = c->tasks,
                                                               .ledger = c->ledger,
                                                               .key = r->key,
@@ -82,6 +87,7 @@ sefl_status csp_queue_hear(csp_role *r)
 /* Finds the task and changes to it. *no: what to answer otherwise. */
 static sefl_status change(csp_role *r, link_no *no)
 {
+    static const uint8_t one[BUCKETS_KEY];
     sefl_status st = SEFL_OK;
     csp_hello h;
     task_entry e;
@@ -103,6 +109,8 @@ static sefl_status change(csp_role *r, link_no *no)
     const channel *ch = tls_channel(r->t);
     SEFL_TRY(csp_hello_check(&h, &t, span_of(ch->binding, ch->binding_n)));
     *no = LINK_NO_FAULT;
+    SEFL_CHECK(buckets_take(r->changes, one, 1, clock_ms(&r->clock)), SEFL_EBUDGET,
+               "AS changes the task too often: it must wait %d s", CHANGE_EVERY_S);
     if (r->lanes) { /* AS must not lose a failed check on the way to another task and back */
         lane_host_unbind(r->lanes);
         SEFL_TRY(lane_host_save(r->lanes));

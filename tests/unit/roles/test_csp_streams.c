@@ -246,6 +246,41 @@ static void only_a_signed_hello_changes_the_task(void **state)
     site_end(&s);
 }
 
+/* AS names one task and then the other, for ever: CSP's audit log does not grow with it for ever. */
+static void as_changes_the_task_too_often(void **state)
+{
+    (void)state;
+    site s;
+    unsigned changes = 0;
+    sefl_status st = SEFL_OK;
+    site_begin(&s, "often", "none");
+    char *tasks = in(&s, "tasks");
+    assert_int_equal(mkdir(tasks, 0700), 0);
+    assert_int_equal(mkdir(folder_path("often/tasks/a"), 0700), 0);
+    folder_put("often/tasks/a/task.signed", s.envelope.p, s.envelope.n);
+    site b = another_task(&s, "often/tasks/b", "own");
+    s.cfg.task = NULL, s.cfg.tasks = tasks;
+    csp_up(&s);
+    b.role = s.role;
+    while (st == SEFL_OK && changes < 200) {
+        as_link *l = NULL;
+        site *as = changes % 2 ? &b : &s;
+        tls *t = dial(as, as->id);
+        st = greet(as, &l, t);
+        changes += st == SEFL_OK;
+        as_link_free(l);
+        tls_close(t);
+    }
+    CHECK_STATUS(st, SEFL_EIO); /* AS tries again later */
+    assert_in_range(changes, 30, 50);
+    greets(changes % 2 ? &s : &b, as_key, SEFL_OK, ""); /* the task that CSP serves */
+    csp_down(&s, true);
+    task_clear(&b.t);
+    buf_clear(&b.envelope);
+    free(tasks);
+    site_end(&s);
+}
+
 /* Without its task nothing counts the age of a round key, so CSP wipes it: after a change that
  * fails, or at a start without the task's folder. */
 static void without_its_task(const char *dir, bool restart)
@@ -530,6 +565,7 @@ int main(void)
         cmocka_unit_test(a_slow_message_keeps_no_key),
         cmocka_unit_test(a_wrong_clock_after_a_reboot),
         cmocka_unit_test(only_a_signed_hello_changes_the_task),
+        cmocka_unit_test(as_changes_the_task_too_often),
         cmocka_unit_test(without_its_task_no_key_stays),
         cmocka_unit_test(lanes_belong_to_the_link),
         cmocka_unit_test(three_failed_checks_end_the_task),
