@@ -112,7 +112,7 @@ typedef struct head_source {
     as_rounds *r;
     uint64_t round;
     const round_entry *set;
-    bool lost; /* a head is gone for good: not if the disk did not answer (SEFL_EIO) */
+    bool lost; /* a head is gone for good */
 } head_source;
 
 static sefl_status give_head(void *ctx, uint32_t i, uint8_t *out)
@@ -120,7 +120,7 @@ static sefl_status give_head(void *ctx, uint32_t i, uint8_t *out)
     head_source *s = ctx;
     const as_rounds_config *c = &s->r->c;
     sefl_status st = c->uploads->head(c->ctx, s->round, &s->set[i], out);
-    s->lost = s->lost || (st != SEFL_OK && st != SEFL_EIO);
+    s->lost = s->lost || st == SEFL_ECRYPTO || st == SEFL_ENOTFOUND;
     return st;
 }
 

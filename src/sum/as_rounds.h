@@ -76,8 +76,9 @@ typedef struct as_uploads {
     sefl_status (*set)(void *ctx, uint64_t round, round_entry **set, uint32_t *n);
     /* *Sealed tasks: loads the i-th upload in order of arrival; false: it has not arrived yet. */
     bool (*arrived)(void *ctx, uint64_t round, uint32_t i, round_entry *out);
-    /* *Sealed tasks: writes the head of an upload, head_bytes(task.seal). SEFL_EIO: the disk does
-     * not answer now; after any other failure the round is lost. */
+    /* *Sealed tasks: writes the head of an upload, head_bytes(task.seal). SEFL_ECRYPTO,
+     * ENOTFOUND: it is gone for good, and the round is lost. After another failure (the disk does
+     * not answer, memory is short) the attempt has failed. */
     sefl_status (*head)(void *ctx, uint64_t round, const round_entry *e, uint8_t *out);
     /* *Sealed tasks: CSP refused this client's head. If named is true, log the client's name. */
     void (*refused)(void *ctx, uint64_t round, const char *when, const head_refusal *r,

@@ -35,11 +35,12 @@ typedef struct as_run {
     void (*refused)(void *me, uint64_t round, const char *when, const head_refusal *r,
                     const uint8_t client[32], bool named);
     sefl_status (*take_off)(void *me, uint64_t round, const uint8_t client[32]);
-    sefl_status (*sum)(void *me); /* fails: there is no sum */
+    sefl_status (*sum)(void *me);  /* fails: there is no sum */
+    sefl_status (*head)(void *me); /* fails: the head of an upload cannot be read */
 
     /* the run's own */
     as_store store; /* `under`, below `put` */
-    as_uploads uploads;
+    as_uploads uploads, memory;
     as_rounds *rounds;
     sefl_clock wall, mono;
     uint64_t now_ms, until_round; /* until_round 0: until the task is over */
@@ -187,6 +188,13 @@ static inline sefl_status as_run_sum(void *ctx, uint64_t round, ahe_sum **out)
     return r->sum ? r->sum(r) : SEFL_OK;
 }
 
+static inline sefl_status as_run_head(void *ctx, uint64_t round, const round_entry *e, uint8_t *out)
+{
+    as_run *r = ctx;
+    sefl_status st = r->head ? r->head(r) : SEFL_OK;
+    return st == SEFL_OK ? r->memory.head(ctx, round, e, out) : st;
+}
+
 /* ---- ports: model, time, hooks --------------------------------------------------------------- */
 
 static inline sefl_status as_run_release(void *ctx, const release_from *from, uint64_t round,
@@ -246,7 +254,9 @@ static inline sefl_status as_run_until(as_run *r, uint64_t round, agg_phase phas
                                                        .forget = as_run_forget,
                                                        .refused = r->refused,
                                                        .take_off = r->take_off });
+    r->memory = r->uploads;
     r->uploads.arrived = as_run_arrived;
+    r->uploads.head = as_run_head;
     r->uploads.sum = as_run_sum;
     r->wall = (sefl_clock){ .now_ns = as_run_wall, .self = r };
     r->mono = clock_monotonic();

@@ -337,6 +337,12 @@ static sefl_status own_failure(void *me, as_record what, uint64_t round, uint64_
     return before_record(me, what, round, attempt, bytes);
 }
 
+static sefl_status no_head(void *me)
+{
+    (void)me;
+    return own.left > 0 && own.left-- > 0 ? sefl_fail(own.st, "test: AS's own failure") : SEFL_OK;
+}
+
 /* CSP refuses nothing: AS's own failures lose no round, however many, before the charge or after. */
 static void as_s_own_failures_lose_no_round(void **state)
 {
@@ -357,6 +363,11 @@ static void as_s_own_failures_lose_no_round(void **state)
         CHECK_STATUS(as_run_until(&s.run, 4, AGG_SIGNING), SEFL_ESTATE);
     CHECK_OK(as_run_until(&s.run, 4, AGG_SIGNING));
     check_counted(&s, 3);
+    assert_int_equal(own.left, 0);
+    s.run.put = NULL, s.run.head = no_head; /* it is there, and cannot be read now */
+    own.left = OWN, own.st = SEFL_ENOMEM;
+    CHECK_OK(as_run_until(&s.run, 5, AGG_SIGNING));
+    check_counted(&s, 4);
     assert_int_equal(own.left, 0);
     csp_down(&s, true);
     site_end(&s);
