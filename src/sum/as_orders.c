@@ -629,6 +629,10 @@ static sefl_status order_skip(as_rounds *r, const agg_order *o)
     row.skipped = true;
     row.state = AGG_SKIPPING;
     SEFL_PASS(r->store->row_put(r->store->ctx, &row));
+    if (!p.early && m.clients < r->t->threshold) /* other reasons are logged already */
+        log_warn(r->c.log, "round skipped: too few updates came by its deadline",
+                 lf_u64("round", o->round), lf_u64("needed", r->t->threshold),
+                 lf_if(r->t->publish_count, lf_u64("arrived", m.clients)));
     SEFL_PASS(forget_history(r, o->round, false));
     pthread_mutex_lock(&r->lock);
     r->row = row; /* the task may end with this round: its row is written once more */

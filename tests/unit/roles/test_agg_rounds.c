@@ -176,6 +176,7 @@ static void too_few(void **state)
     assert_int_equal(w.reports, 2);
     assert_true(w.report[0].skipped && !w.report[0].early);
     assert_true(w.report[0].seconds >= 104); /* deadline and extension */
+    assert_int_equal(aw_logged(&w, "too few updates came by its deadline", "\"round\":1"), 1);
     assert_false(w.report[1].skipped);
     assert_int_equal(csp_seen_at(&w.mc, 1).reveals, 0);
     assert_int_equal(csp_seen_at(&w.mc, 1).r.state, CSP_SKIPPED);
