@@ -116,7 +116,8 @@ typedef struct agg_event {
                        * EXPECT: clients that the round can count on */
     bool has_perplexity; /* RELEASED: perplexity on the public validation text is known */
     double perplexity;
-    bool now; /* PAUSE, STOP: drop a round that is still collecting */
+    bool now; /* PAUSE, STOP: drop a round that is still collecting. REVEAL_FAILED: the attempt did
+               * not begin, and its number serves again */
 } agg_event;
 
 typedef enum agg_order_kind {

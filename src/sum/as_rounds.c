@@ -384,6 +384,20 @@ static sefl_status between(as_rounds *r)
     return r->link && as_link_dead(r->link) ? as_rounds_link_down(r, "request") : SEFL_OK;
 }
 
+/* With the lock. The machine's memory could not be stored, so the reveal does not begin: the attempt
+ * has failed. */
+static sefl_status put_off(as_rounds *r, agg_order *o)
+{
+    const uint64_t now = as_rounds_wall_ms(r);
+    log_warn(r->c.log, "round not revealed", lf_u64("round", o->round),
+             lf_u64("attempt", o->attempt), lf_str("why", sefl_last_error()));
+    snprintf(r->trouble, sizeof r->trouble, "%s", sefl_last_error());
+    SEFL_PASS(agg_on(
+        r->a, &(agg_event){ .kind = AGG_REVEAL_FAILED, .round = o->round, .now = true }, now));
+    *o = agg_next(r->a, now);
+    return SEFL_OK;
+}
+
 /* Gets the next order, after the machine's memory is durable. */
 static sefl_status next_order(as_rounds *r, agg_order *o)
 {
@@ -395,7 +409,10 @@ static sefl_status next_order(as_rounds *r, agg_order *o)
     *o = agg_next(r->a, as_rounds_wall_ms(r));
     agg_memory m = agg_remember(r->a);
     if (memory_differs(&m, &r->stored)) {
-        SEFL_TRY(as_rounds_remember(r));
+        st = as_rounds_remember(r);
+        if (st == SEFL_EIO && o->kind == AGG_REVEAL && !r->c.strict && !r->c.shared)
+            st = put_off(r, o);
+        SEFL_TRY(st);
         changed = m.phase != before.phase;
         if (m.extensions > before.extensions && m.round == before.round)
             log_warn(r->c.log, "round extended", lf_u64("round", m.round),

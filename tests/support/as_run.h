@@ -28,6 +28,7 @@ typedef struct as_run {
     /* Hooks: `me` is the run. Only `open` is required. */
     void (*open)(void *me, const round_header *h); /* uploads of this round, even after a restart */
     sefl_status (*put)(void *me, as_record what, uint64_t round, uint64_t attempt, sefl_span bytes);
+    sefl_status (*step)(void *me, const as_row *row);
     sefl_status (*get)(void *me, as_record what); /* fails: the store does not answer */
     void (*between)(void *me, as_link *link);     /* before every order; NULL: no link */
     void (*frozen)(void *me);                     /* between the early heads and the set */
@@ -110,8 +111,9 @@ static inline sefl_status as_run_row_get(void *ctx, uint64_t round, as_row *out)
 static inline sefl_status as_run_step(void *ctx, const as_row *row, sefl_span memory,
                                       sefl_span model)
 {
-    const as_store *s = &((as_run *)ctx)->under;
-    return s->step(s->ctx, row, memory, model);
+    as_run *r = ctx;
+    sefl_status st = r->step ? r->step(r, row) : SEFL_OK;
+    return st == SEFL_OK ? r->under.step(r->under.ctx, row, memory, model) : st;
 }
 
 static inline sefl_status as_run_wipe(void *ctx, uint64_t round)

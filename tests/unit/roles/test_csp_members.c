@@ -343,6 +343,15 @@ static sefl_status no_head(void *me)
     return own.left > 0 && own.left-- > 0 ? sefl_fail(own.st, "test: AS's own failure") : SEFL_OK;
 }
 
+static sefl_status no_step(void *me, const as_row *row)
+{
+    (void)me;
+    if (row->state != AGG_REVEALING || row->attempt == 0 || own.left == 0)
+        return SEFL_OK;
+    own.left--;
+    return sefl_fail(own.st, "test: AS's own failure");
+}
+
 /* CSP refuses nothing: AS's own failures lose no round, however many, before the charge or after. */
 static void as_s_own_failures_lose_no_round(void **state)
 {
@@ -364,10 +373,15 @@ static void as_s_own_failures_lose_no_round(void **state)
     CHECK_OK(as_run_until(&s.run, 4, AGG_SIGNING));
     check_counted(&s, 3);
     assert_int_equal(own.left, 0);
-    s.run.put = NULL, s.run.head = no_head; /* it is there, and cannot be read now */
+    s.run.put = NULL;
+    s.run.head = no_head; /* it is there, and cannot be read now */
     own.left = OWN, own.st = SEFL_ENOMEM;
     CHECK_OK(as_run_until(&s.run, 5, AGG_SIGNING));
     check_counted(&s, 4);
+    assert_int_equal(own.left, 0);
+    s.run.step = no_step; /* the run goes on, although it cannot store the next attempt */
+    own.left = OWN, own.st = SEFL_EIO;
+    CHECK_OK(as_run_until(&s.run, 5, AGG_RELEASING));
     assert_int_equal(own.left, 0);
     csp_down(&s, true);
     site_end(&s);

@@ -323,6 +323,25 @@ static void test_the_operator_closes_a_round(void **state)
     task_clear(&o);
 }
 
+/* An attempt that did not begin has used no number. */
+static void test_attempt_not_begun(void **state)
+{
+    (void)state;
+    agg *a = in_phase(&t, AGG_REVEALING);
+    CHECK_OK(on(a, AGG_LINK_UP, 1000));
+    agg_order o = agg_next(a, 1000);
+    assert_int_equal(o.attempt, 4);
+    const agg_event e = { .kind = AGG_REVEAL_FAILED, .round = 2, .now = true };
+    CHECK_OK(agg_on(a, &e, 1000));
+    CHECK_OK(agg_on(a, &e, 1000)); /* counts once */
+    assert_int_equal(agg_remember(a).attempt, 3);
+    expect(a, AGG_WAIT, 1499);
+    o = agg_next(a, 1500);
+    assert_int_equal(o.kind, AGG_REVEAL);
+    assert_int_equal(o.attempt, 4);
+    agg_free(a);
+}
+
 static void test_opening_again(void **state)
 {
     (void)state;
@@ -929,6 +948,7 @@ int main(void)
         cmocka_unit_test(test_enough),
         cmocka_unit_test(test_enough_without_the_missing),
         cmocka_unit_test(test_the_operator_closes_a_round),
+        cmocka_unit_test(test_attempt_not_begun),
         cmocka_unit_test(test_opening_again),
         cmocka_unit_test(test_the_link_while_collecting),
         cmocka_unit_test(test_ends),
