@@ -155,6 +155,23 @@ sefl_status journal_kem_wipe(journal *j, uint64_t round)
     return LOCKED(j, j->f->kem_put(j, round, NULL));
 }
 
+sefl_status journal_seed_put(journal *j, unsigned lane, const uint8_t id[32],
+                             const uint8_t secret[32])
+{
+    SEFL_NEED(!roundkey_is_zero(secret), SEFL_EINVAL, "a session's secret must not be all zeros");
+    return LOCKED(j, folder_seed_put(j, lane, id, secret));
+}
+
+sefl_status journal_seed_get(journal *j, unsigned lane, const uint8_t id[32], uint8_t secret[32])
+{
+    return LOCKED(j, folder_seed_get(j, lane, id, secret));
+}
+
+sefl_status journal_seed_wipe(journal *j, unsigned lane, const uint8_t id[32])
+{
+    return LOCKED(j, folder_seed_wipe(j, lane, id));
+}
+
 sefl_status journal_kem_sweep(journal *j, kem_keep_fn *keep, void *ctx)
 {
     return j->f->kem_sweep(j, keep, ctx);

@@ -4,7 +4,8 @@
  *     (none)               never used, or wiped
  * round-N.past is such a folder too (round-N.past, round-N.past.wipe); it outlives its round.
  * round-N.kem holds CSP's bytes of the round's sealing key and has its own lifetime: it outlives
- * neither its round nor a change of task. A wipe overwrites the key, renames and
+ * neither its round nor a change of task. lane-N.seed holds CSP's bytes of the seed of a noise
+ * session, which has no round. A wipe overwrites the key, renames and
  * deletes; each step is durable before the next, and files_settle finds what a crash leaves. */
 #include "base/ct.h"
 #include "base/file.h"
@@ -345,6 +346,69 @@ static sefl_status sweep_task(void *ctx, const char *folder, const char *path, c
 static sefl_status kem_sweep(journal *j, kem_keep_fn *keep, void *ctx)
 {
     return each_in(&(sweep){ .j = j, .keep = keep, .ctx = ctx }, j->folder, sweep_task);
+}
+
+/* ---- CSP: the secret of a noise session ------------------------------------------------------- */
+
+enum { SEED_SECRET = ROUNDKEY_BYTES, SEED_FILE = SEED_SECRET + 32 }; /* secret, id */
+
+static sefl_status seed_path(const journal *j, char task[PATH_MAX], char path[PATH_MAX],
+                             unsigned lane)
+{
+    SEFL_PASS(task_path(j, task));
+    return file_path(path, "%s/lane-%u.seed", task, lane);
+}
+
+sefl_status folder_seed_put(const journal *j, unsigned lane, const uint8_t id[32],
+                            const uint8_t secret[32])
+{
+    sefl_status st = SEFL_OK;
+    int fd = -1;
+    char task[PATH_MAX], path[PATH_MAX];
+    uint8_t bytes[SEED_FILE] = { 0 };
+    SEFL_TRY(seed_path(j, task, path, lane));
+    SEFL_TRY(file_make_folder(task, 0700));
+    SEFL_TRY(wipe_kem(task, path));
+    memcpy(bytes, secret, SEED_SECRET);
+    memcpy(bytes + SEED_SECRET, id, 32);
+    /* in place, so that a crash leaves no copy; an incomplete one is nobody's */
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot create %s: %s", path, strerror(errno));
+    SEFL_TRY(file_write_all(fd, span_of(bytes, sizeof bytes)));
+    SEFL_TRY(file_sync(fd, path));
+    SEFL_TRY(file_sync_folder(task));
+done:
+    if (fd >= 0)
+        close(fd);
+    sefl_wipe(bytes, sizeof bytes);
+    return st;
+}
+
+sefl_status folder_seed_get(const journal *j, unsigned lane, const uint8_t id[32],
+                            uint8_t secret[32])
+{
+    sefl_status st = SEFL_OK;
+    char task[PATH_MAX], path[PATH_MAX];
+    sefl_buf b = { 0 };
+    SEFL_TRY(seed_path(j, task, path, lane));
+    SEFL_TRY(file_read_plain(&b, path, SEED_FILE));
+    SEFL_CHECK(b.n == SEED_FILE && !roundkey_is_zero(b.p) && memcmp(b.p + SEED_SECRET, id, 32) == 0,
+               SEFL_ENOTFOUND, "%s has another session, or was overwritten", path);
+    memcpy(secret, b.p, SEED_SECRET);
+done:
+    buf_clear(&b);
+    return st;
+}
+
+sefl_status folder_seed_wipe(const journal *j, unsigned lane, const uint8_t id[32])
+{
+    char task[PATH_MAX], path[PATH_MAX];
+    uint8_t secret[SEED_SECRET];
+    sefl_status st = folder_seed_get(j, lane, id, secret);
+    sefl_wipe(secret, sizeof secret);
+    SEFL_PASS(st);
+    SEFL_PASS(seed_path(j, task, path, lane));
+    return wipe_kem(task, path);
 }
 
 const round_files folder_files = {

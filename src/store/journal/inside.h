@@ -58,6 +58,12 @@ sefl_status files_settle(journal *j, uint64_t tasks) SEFL_MUST_CHECK;
 /* Makes folder/task-T/round-N, and deletes it (of a round without a key in the folder). */
 sefl_status folder_make_round(const journal *j, char out[PATH_MAX], uint64_t round) SEFL_MUST_CHECK;
 sefl_status folder_wipe_round(journal *j, uint64_t round) SEFL_MUST_CHECK;
+/* journal_seed_*, with `files` locked. */
+sefl_status folder_seed_put(const journal *j, unsigned lane, const uint8_t id[32],
+                            const uint8_t secret[32]) SEFL_MUST_CHECK;
+sefl_status folder_seed_get(const journal *j, unsigned lane, const uint8_t id[32],
+                            uint8_t secret[32]) SEFL_MUST_CHECK;
+sefl_status folder_seed_wipe(const journal *j, unsigned lane, const uint8_t id[32]) SEFL_MUST_CHECK;
 /* Runs one statement, with `rows` locked; a write outside a transaction checks the guard in one of
  * its own. */
 sefl_status journal_statement(journal *j, db_row_fn *fn, void *ctx, const char *sql,

@@ -9,6 +9,7 @@
  *         bodies/HASH          AS: updates (store/journal/spool.h)
  *     folder/task-T/round-N.kem  CSP: the 32 bytes from which it derives the key of round N
  *     folder/task-T/round-N.past/  a secret that outlives the wipe of round N: key, kept
+ *     folder/task-T/lane-N.seed  CSP: 32 secret bytes of lane N's last noise session, and its id
  *
  *     SEFL_TRY(journal_open(&j, folder, "csp", task_id));        // creates the folder, mode 0700
  *     SEFL_TRY(journal_round_put(j, &r));                         // durable on return
@@ -202,6 +203,18 @@ sefl_status journal_kem_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
  * Without a task all are wiped, and keep is not called. */
 sefl_status journal_kem_sweep(journal *j, sefl_status (*keep)(void *ctx, uint64_t round, bool *yes),
                               void *ctx) SEFL_MUST_CHECK;
+
+/* ---- CSP: the secret of a noise session -------------------------------------------------------- */
+
+/* In the folder even with a store, whose old rows survive. put stores the secret of session `id`,
+ * the last one of this lane, durably; it wipes an earlier one. wipe overwrites the secret with zeros,
+ * syncs and deletes the file. get, wipe: SEFL_ENOTFOUND if the lane's last session is another one,
+ * or was wiped. */
+sefl_status journal_seed_put(journal *j, unsigned lane, const uint8_t id[32],
+                             const uint8_t secret[32]) SEFL_MUST_CHECK;
+sefl_status journal_seed_get(journal *j, unsigned lane, const uint8_t id[32],
+                             uint8_t secret[32]) SEFL_MUST_CHECK;
+sefl_status journal_seed_wipe(journal *j, unsigned lane, const uint8_t id[32]) SEFL_MUST_CHECK;
 
 /* ---- AS: updates ----------------------------------------------------------------------------- */
 

@@ -45,9 +45,11 @@ typedef enum step {
     STEP_FILE,
     STEP_TEMPORARY, /* a secret in round 1 + n ... */
     STEP_KEM,       /* and bytes of a sealing key ... */
+    STEP_SEED,      /* and the secret of a session ... */
     STEP_UPDATE,    /* a spooled body, then its row */
-    STEP_KEM_WIPE,  /* ... that are wiped before the secret */
-    STEP_WIPE,      /* ... that is wiped */
+    STEP_SEED_WIPE,
+    STEP_KEM_WIPE, /* ... that are wiped before the secret */
+    STEP_WIPE,     /* ... that is wiped */
     STEPS
 } step;
 
@@ -98,6 +100,7 @@ static sefl_status do_step(journal **j, step k, uint64_t n)
 {
     sefl_rng rng = rng_system();
     uint8_t value[8], kem[JOURNAL_KEM] = { 0 };
+    sefl_status st;
     store_u64(value, n);
     store_u64(kem, n);
     sefl_span v = span_of(value, sizeof value);
@@ -118,6 +121,11 @@ static sefl_status do_step(journal **j, step k, uint64_t n)
         return put_update(*j, n);
     case STEP_KEM:
         return journal_kem_put(*j, 1 + n, kem);
+    case STEP_SEED:
+        return journal_seed_put(*j, 0, kem, kem);
+    case STEP_SEED_WIPE: /* perhaps again */
+        st = journal_seed_wipe(*j, 0, kem);
+        return st == SEFL_ENOTFOUND ? SEFL_OK : st;
     case STEP_KEM_WIPE:
         return journal_kem_wipe(*j, 1 + n);
     default:
@@ -281,6 +289,21 @@ static uint64_t check_all(const uint64_t done[STEPS])
         assert_int_equal(got, SEFL_ENOTFOUND);
         assert_true(done[STEP_KEM] == done[STEP_KEM_WIPE] || done[STEP_UPDATE] == done[STEP_KEM]);
     }
+    uint8_t id[32] = { 0 };
+    at = done[STEP_SEED] > done[STEP_SEED_WIPE] ? done[STEP_SEED] : done[STEP_SEED_WIPE] + 1;
+    store_u64(id, at);
+    got = journal_seed_get(j, 0, id, kem);
+    if (got == SEFL_OK) {
+        assert_memory_equal(kem, id, 32);
+    } else { /* never there, or its wipe was interrupted */
+        assert_int_equal(got, SEFL_ENOTFOUND);
+        assert_true(done[STEP_SEED] == done[STEP_SEED_WIPE] ||
+                    done[STEP_UPDATE] == done[STEP_SEED]);
+    }
+    for (uint64_t n = 1; n <= done[STEP_SEED_WIPE]; n++) {
+        store_u64(id, n);
+        CHECK_STATUS(journal_seed_get(j, 0, id, kem), SEFL_ENOTFOUND);
+    }
     for (uint64_t n = 1; n <= done[STEP_KEM_WIPE]; n++) {
         snprintf(path, sizeof path, "%s/task-1/round-%llu.kem", folder,
                  (unsigned long long)(1 + n));
@@ -306,6 +329,7 @@ static uint64_t check_all(const uint64_t done[STEPS])
     uint8_t client[32] = { 0 };
     store_u64(client, next);
     if (journal_update_get(j, 1, client, &u) == SEFL_OK) {
+        CHECK_OK(do_step(&j, STEP_SEED_WIPE, next));
         CHECK_OK(journal_kem_wipe(j, 1 + next));
         CHECK_OK(journal_round_wipe(j, 1 + next));
         CHECK_OK(journal_round_put(j, &(journal_round){ .round = 1, .attempt = next }));

@@ -501,6 +501,53 @@ static void kems(void **state)
     journal_close(j);
 }
 
+/* The secret of a lane's last session: in the folder, overwritten in place before it goes, of this
+ * session and this task alone. */
+static void seeds(void **state)
+{
+    (void)state;
+    place p;
+    place_make(&p, "seeds");
+    journal *j = opened(&p, task_a);
+    const uint8_t a[32] = { 1 }, b[32] = { 2 }, one[32] = { 3 }, zeros[32] = { 0 };
+    uint8_t got[32], file[64] = { 0 };
+    CHECK_STATUS(journal_seed_get(j, 3, a, got), SEFL_ENOTFOUND);
+    CHECK_STATUS(journal_seed_wipe(j, 3, a), SEFL_ENOTFOUND);
+    CHECK_STATUS(journal_seed_put(j, 3, a, zeros), SEFL_EINVAL);
+    for (int i = 0; i < 3; i++) { /* replaced, wiped, half wiped */
+        CHECK_OK(journal_seed_put(j, 3, a, one));
+        journal_close(j);
+        j = opened(&p, task_a);
+        CHECK_OK(journal_seed_get(j, 3, a, got));
+        assert_memory_equal(got, one, 32);
+        CHECK_STATUS(journal_seed_get(j, 3, b, got), SEFL_ENOTFOUND);
+        CHECK_STATUS(journal_seed_get(j, 2, a, got), SEFL_ENOTFOUND);
+        CHECK_STATUS(journal_seed_wipe(j, 3, b), SEFL_ENOTFOUND);
+        int fd = open(inside(&p, "task-1/lane-3.seed"), O_RDWR);
+        if (i == 0)
+            CHECK_OK(journal_seed_put(j, 3, b, one));
+        else if (i == 1)
+            CHECK_OK(journal_seed_wipe(j, 3, a));
+        else
+            assert_int_equal(pwrite(fd, zeros, 32, 0), 32); /* a crash before the file is deleted */
+        assert_int_equal(pread(fd, file, 64, 0), 64);
+        assert_memory_equal(file, zeros, 32);
+        close(fd);
+        assert_int_equal(file_exists(inside(&p, "task-1/lane-3.seed")), i != 1);
+        CHECK_STATUS(journal_seed_get(j, 3, a, got), SEFL_ENOTFOUND);
+        CHECK_STATUS(journal_seed_wipe(j, 3, a), SEFL_ENOTFOUND);
+    }
+    CHECK_OK(journal_seed_put(j, 3, a, one));
+    journal_close(j);
+    j = opened(&p, task_b);
+    CHECK_STATUS(journal_seed_get(j, 3, a, got), SEFL_ENOTFOUND);
+    CHECK_OK(journal_seed_put(j, 3, b, one));
+    journal_close(j);
+    j = opened(&p, task_a);
+    CHECK_OK(journal_seed_get(j, 3, a, got));
+    journal_close(j);
+}
+
 /* The state after an interrupted wipe, built by hand; property.journal.kill reaches all states for
  * real. */
 static void wipe_is_finished(void **state)
@@ -771,8 +818,8 @@ int main(void)
         cmocka_unit_test(transactions), cmocka_unit_test(files),
         cmocka_unit_test(wiped),        cmocka_unit_test(wipe_is_finished),
         cmocka_unit_test(refused),      cmocka_unit_test(kept_version),
-        cmocka_unit_test(kems),         cmocka_unit_test(faults),
-        cmocka_unit_test(threads),
+        cmocka_unit_test(kems),         cmocka_unit_test(seeds),
+        cmocka_unit_test(faults),       cmocka_unit_test(threads),
     };
     return cmocka_run_group_tests(tests, folder_make_quick, folder_remove);
 }
