@@ -464,8 +464,10 @@ static sefl_status as_lanes(as_side *a)
                                                              .dial = dial_lane,
                                                              .hang_up = hang_up_lane,
                                                              .interrupt = interrupt_lane },
+                                                   .key = a->key,
                                                    .coins = &a->coins,
-                                                   .mono = &a->clock }));
+                                                   .mono = &a->clock,
+                                                   .wall = &a->clock }));
 done:
     return st;
 }

@@ -170,6 +170,7 @@ const char *sign_kind_name(sign_kind kind)
         [SIGN_COUNTED] = "counted",
         [SIGN_SESSION] = "noise session",
         [SIGN_ORDER] = "order",
+        [SIGN_VERDICT] = "noise verdict",
         [SIGN_LINK] = "link",
         [SIGN_END] = "end",
         [SIGN_AUDIT] = "audit log",

@@ -31,6 +31,7 @@ typedef enum sign_kind {
     SIGN_LINK = 11,     /* "link": AS on the first message of a stream to CSP */
     SIGN_END = 12,      /* "end": AS on the final model of a task (protocol/round.h) */
     SIGN_AUDIT = 13,    /* "audit log": a server on the end of its log (roles/audit/audit_log.h) */
+    SIGN_VERDICT = 14,  /* "noise verdict": AS on KEEP or AUDIT of a session (mpc/noise/audit.h) */
 } sign_kind;
 
 /* Returns the quoted name from the list above; NULL for an unknown kind. */

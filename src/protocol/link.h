@@ -38,10 +38,12 @@
  *   ENROL   a site's claim, its proof with      APPROVED CSP's signature on the claim, 64
  *           CSP's token (enrol.h)
  *   PING                                        PONG
- *   LANE    pair 32                             YES; only on a lane, first and once
+ *   LANE    pair 32, number u8                  YES; only on a lane, first and once
  *                                                        (roles/aggregator/lanes.h)
  *   FILL    count u64                           YES; shares_garble and shares_evaluate run; YES:
  *                                                        CSP has its shares in the pool
+ *   SEED    session id 32, AS's signature on    SEED     the session's seed, 32; only on a lane
+ *           its verdict AUDIT (noise/audit.h)
  *   BYE     over u8; if over, the envelope of   YES if over; then CSP closes
  *           AS's order
  *   any                                         NO       code u16 (link_no), message
@@ -131,7 +133,7 @@ enum {
     X(HELLO) X(WELCOME) X(TASK) X(YES) X(HEADER) X(REVEAL) X(GO) X(KEPT)       \
     X(SUM) X(PLAIN) X(SKIP) X(PING) X(PONG) X(BYE) X(NO) X(ENROL) X(APPROVED)  \
     X(LANE) X(FILL) X(REPLY) X(KEY) X(VOUCH) X(EARLY) X(SET) X(HEADS)          \
-    X(VERDICT) X(COUNTED) X(DIGEST) X(ACK)
+    X(VERDICT) X(COUNTED) X(DIGEST) X(ACK) X(SEED)
 /* clang-format on */
 
 typedef enum link_kind {
@@ -164,7 +166,8 @@ enum { LINK_KINDS = LINK_AFTER - LINK_HELLO };
     X(PAIR, 17, "this lane belongs to another stream")                                \
     X(PAUSED, 18, "CSP's operator has paused the task")                               \
     X(ENDED, 19, "CSP's operator has ended the task")                                 \
-    X(CLOCK, 20, "CSP restarted in a round, and its clock is in doubt")
+    X(CLOCK, 20, "CSP restarted in a round, and its clock is in doubt")               \
+    X(LOST, 21, "CSP does not have the seed of this noise session")
 
 typedef enum link_no {
 #define LINK_NO_ENUM(name, value, text) LINK_NO_##name = value,

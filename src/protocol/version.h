@@ -32,9 +32,9 @@ enum {
     VERSION_MINOR = 0,
     VERSION_MINOR_LOWEST = 0, /* oldest minor version that AS accepts */
     /* 5: salted names in heads; 6: AS acknowledges the digest of an output before CSP sends it;
-     * 7: AS's clock in HELLO */
-    LINK_VERSION_LOWEST = 7,
-    LINK_VERSION = 7,
+     * 7: AS's clock in HELLO; 8: signed verdicts on noise sessions, and SEED */
+    LINK_VERSION_LOWEST = 8,
+    LINK_VERSION = 8,
     VERSION_SENTENCE = 160,
 };
 

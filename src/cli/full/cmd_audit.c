@@ -52,7 +52,8 @@ static sefl_status sample(const char *file)
     sample_side as = { .p = { .count = SAMPLE_VALUES, .audit = 1 } };
     uint8_t bytes[AUDIT_RECORD];
     SEFL_TRY(sign_key_new(&key, &rng));
-    csp.p.sign = key, as.p.csp = sign_key_pub(key);
+    csp.p.sign = as.p.sign = key; /* one key for both */
+    csp.p.as = as.p.csp = sign_key_pub(key);
     SEFL_TRY(channel_pair_run((channel_side){ sample_run, &as }, (channel_side){ sample_run, &csp },
                               TIMEOUT_MS, ROOM));
     audit_record_write(bytes, &as.r.record);
@@ -134,9 +135,9 @@ const cli_command cmd_audit = {
              "  cheated   CSP signed a session that its own seed does not produce\n"
              "  nothing   the record proves nothing: the file was changed, or AS recorded a seed\n"
              "            that it did not use\n"
-             "It exits with 0 for honest and with 1 otherwise. AS audits 1 session in 8, and one "
-             "unanswered audit has no consequence (docs/THREATS.md has the odds). (For the audit "
-             "logs of the servers, see 'sefl verify'.)",
+             "It exits with 0 for honest and with 1 otherwise. AS audits 1 session in 8, and "
+             "uses no noise while CSP owes it a seed (docs/THREATS.md has the odds). (For the "
+             "audit logs of the servers, see 'sefl verify'.)",
     .example = "sefl audit sample.bin --sample\n"
                "  sefl audit sample.bin",
     CLI_OPTIONS(wish),

@@ -48,6 +48,30 @@ sefl_status audit_signed(const uint8_t sig[SIGN_BYTES], const uint8_t pub[SIGN_P
     return sign_check(sig, pub, SIGN_SESSION, span_of(bytes, sizeof bytes));
 }
 
+enum { DECISION = AUDIT_ID + 1 };
+
+static void decision(uint8_t out[DECISION], const uint8_t id[AUDIT_ID], uint8_t verdict)
+{
+    memcpy(out, id, AUDIT_ID);
+    out[AUDIT_ID] = verdict;
+}
+
+sefl_status audit_decide(uint8_t sig[SIGN_BYTES], const sign_key *key, const uint8_t id[AUDIT_ID],
+                         uint8_t verdict)
+{
+    uint8_t bytes[DECISION];
+    decision(bytes, id, verdict);
+    return sign_make(sig, key, SIGN_VERDICT, span_of(bytes, sizeof bytes));
+}
+
+sefl_status audit_decided(const uint8_t sig[SIGN_BYTES], const uint8_t pub[SIGN_PUB_BYTES],
+                          const uint8_t id[AUDIT_ID], uint8_t verdict)
+{
+    uint8_t bytes[DECISION];
+    decision(bytes, id, verdict);
+    return sign_check(sig, pub, SIGN_VERDICT, span_of(bytes, sizeof bytes));
+}
+
 _Static_assert(sizeof(audit_record) == AUDIT_RECORD - sizeof magic, "bytes alone, no padding");
 
 void audit_record_write(uint8_t out[AUDIT_RECORD], const audit_record *r)

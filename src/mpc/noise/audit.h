@@ -5,13 +5,16 @@
  *
  *     CSP  commitment = SHA-256("sefl audit 1", id, seed)         before the base OT
  *     CSP  at the end signs id, commitment and BLAKE3 hashes (audit_seen) of all messages
- *     AS   compares, then draws a coin: KEEP or AUDIT; after AUDIT neither side uses the values
- *     CSP  after AUDIT: drops its values, then reveals the seed
+ *     AS   compares, then draws a coin and signs: KEEP or AUDIT; after AUDIT neither side uses the
+ *          values
+ *     CSP  after KEEP: destroys the seed, then adds the values to its pool
+ *     CSP  after AUDIT: drops its values, durably, then reveals the seed
  *     AS   garbles again (shares_replay) and compares
  *
- * AS audits a session with probability 1/8 by default; then CSP reveals missing noise, or it is
- * silent, which ends the task only the second time. So n sessions without noise are used with
- * probability (7/8)^n (1 + n/8): 63/64 for one, which can supply a whole round.
+ * AS audits a session with probability 1/8 by default. Its decision is durable before CSP sees it,
+ * and AS uses no session while CSP owes it a seed (roles/aggregator/lanes.h). So silence gains CSP
+ * nothing: n sessions without noise are used with probability (7/8)^n, and one session can supply
+ * a whole round.
  *
  * What a record proves. CSP sends two kinds of messages: `own` depends on its seed alone; the
  * tables also depend on AS's messages, which depend on AS's seed and on `own`. So, given the two
@@ -40,6 +43,8 @@ enum {
     AUDIT_HASH = 32,
     AUDIT_HELLO = 128,
     AUDIT_ID = 32,
+    VERDICT_KEEP = 1,
+    VERDICT_AUDIT = 2,
     AUDIT_RECORD =
         8 + 2 * AUDIT_HELLO + SIGN_PUB_BYTES + 4 * AUDIT_HASH + SIGN_BYTES + 2 * AUDIT_SEED,
 };
@@ -88,6 +93,13 @@ sefl_status audit_signed(const uint8_t sig[SIGN_BYTES], const uint8_t pub[SIGN_P
 /* audit_record_read returns SEFL_EPROTO if the bytes are not a record. */
 void audit_record_write(uint8_t out[AUDIT_RECORD], const audit_record *r);
 sefl_status audit_record_read(audit_record *r, sefl_span in) SEFL_MUST_CHECK;
+
+/* Make and verify AS's signature (SIGN_VERDICT) on its decision about a session: id 32 | u8, 1 KEEP
+ * or 2 AUDIT. SEFL_EAUTH if it is not valid. */
+sefl_status audit_decide(uint8_t sig[SIGN_BYTES], const sign_key *key, const uint8_t id[AUDIT_ID],
+                         uint8_t verdict) SEFL_MUST_CHECK;
+sefl_status audit_decided(const uint8_t sig[SIGN_BYTES], const uint8_t pub[SIGN_PUB_BYTES],
+                          const uint8_t id[AUDIT_ID], uint8_t verdict) SEFL_MUST_CHECK;
 
 /* Writes folder/audit-ID.bin durably, mode 0600; ID is the first 16 hex digits of the session id.
  * path (may be NULL, else PATH_MAX bytes) receives the file's path. */

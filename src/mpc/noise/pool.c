@@ -386,6 +386,8 @@ sefl_status shares_twins_wait(void *twins, uint64_t round, uint64_t attempt, uin
 {
     shares_twins *t = twins;
     sefl_rng as, csp;
+    if (shares_pool_have(t->as) >= count)
+        return SEFL_OK;
     SEFL_PASS(coins_for(t->as_coins, &as, "noise", round, attempt));
     SEFL_PASS(coins_for(t->csp_coins, &csp, "noise", round, attempt));
     return fill_both(

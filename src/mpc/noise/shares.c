@@ -3,7 +3,7 @@
  *     E  corrections 0 to 3                 G  seeds 0 to 2
  *     E  answer 0, corrections 4            G  seed 3, tables 0
  *     E  answer 1, corrections 5            G  seed 4, tables 1           ...
- *     E  KEEP or AUDIT                      G  close: hashes, signature; AUDIT: the seed
+ *     E  KEEP or AUDIT, signed              G  close: hashes, signature; AUDIT: the seed
  * Rules:
  *  1. Lane keys of a chunk are drawn after its check has passed, and sent with its tables.
  *  2. A chunk's labels are fixed by its corrections: nothing that E sends later changes them.
@@ -11,7 +11,8 @@
  *  4. Between hello and close each side's messages follow from one seed and from what the other
  *     sent; those of G, except its tables, from its seed alone. So two seeds give the whole session
  *     again, and shares_replay is the same code with a pair of channels in memory.
- *  5. E draws its coin after G's signature has arrived. G wipes its values before it reveals its
+ *  5. E draws its coin after G's signature has arrived, and makes AUDIT durable (p.owe) before it
+ *     sends it. G wipes its values and drops the session durably (p.drop) before it reveals its
  *     seed.
  * Sixteen values make a block; the last chunk is padded with values that are dropped. */
 #include "mpc/noise/shares.h"
@@ -37,9 +38,6 @@ enum {
     MSG_CLOSE = 0x53480008,
     MSG_VERDICT = 0x53480009,
     MSG_SHOW = 0x5348000a,
-
-    KEEP = 1,
-    AUDIT = 2,
 
     HELLO = AUDIT_HELLO, /* parameters 96, nonce 32 */
     ROLE = 10,
@@ -104,6 +102,8 @@ static sefl_status fill_params(shares_params *out, const shares_params *p)
               "shares: chunks of %u: must be a multiple of %d up to %d", q.chunk, SHARES_ALIGN,
               CHUNK_MAX);
     SEFL_NEED(q.audit == 0 || q.csp, SEFL_EINVAL, "shares: an audit needs CSP's signing key");
+    SEFL_NEED((q.csp || q.as) == (q.sign != NULL), SEFL_EINVAL,
+              "shares: a server with one signing key needs the other");
     *out = q;
     return SEFL_OK;
 }
@@ -406,6 +406,12 @@ static void garbler_clear(garbler *g)
     sefl_wipe(g, sizeof *g);
 }
 
+/* The message MSG_VERDICT. */
+typedef struct verdict {
+    uint8_t want, signature[SIGN_BYTES];
+} verdict;
+_Static_assert(sizeof(verdict) == 1 + SIGN_BYTES, "bytes alone, no padding");
+
 /* Signs the messages and receives AS's decision. */
 static sefl_status garbler_close(garbler *g, channel *ch, bool *audit)
 {
@@ -414,15 +420,17 @@ static sefl_status garbler_close(garbler *g, channel *ch, bool *audit)
         audit_seen seen;
         uint8_t signature[SIGN_BYTES];
     } close = { 0 };
-    uint8_t want = 0;
+    verdict v = { 0 };
     tap_seen(s->tap, &close.seen, 'G');
     if (s->p.sign)
         SEFL_PASS(audit_sign(close.signature, s->p.sign, s->id, s->commitment, &close.seen));
     SEFL_PASS(msg_send(ch, MSG_CLOSE, 0, &close, sizeof close));
-    SEFL_PASS(msg_recv(ch, MSG_VERDICT, 0, &want, sizeof want, "shares verdict"));
-    SEFL_NEED(want == KEEP || (want == AUDIT && s->p.sign), SEFL_EPROTO,
-              "shares: AS sent %u, expected KEEP or AUDIT", want);
-    *audit = want == AUDIT;
+    SEFL_PASS(msg_recv(ch, MSG_VERDICT, 0, &v, sizeof v, "shares verdict"));
+    SEFL_NEED(v.want == VERDICT_KEEP || (v.want == VERDICT_AUDIT && s->p.sign), SEFL_EPROTO,
+              "shares: AS sent %u, expected KEEP or AUDIT", v.want);
+    if (s->p.as)
+        SEFL_PASS(audit_decided(v.signature, s->p.as, s->id, v.want));
+    *audit = v.want == VERDICT_AUDIT;
     return SEFL_OK;
 }
 
@@ -441,11 +449,13 @@ sefl_status shares_garble(shares_result *out, uint64_t *x, channel *ch, const sh
     SEFL_TRY(session_open(&g.s, ch, &q, 'G'));
     SEFL_TRY(hello(&g.s, ch, 'G', rng));
     memcpy(out->id, g.s.id, SHARES_ID);
-    SEFL_TRY(rng_fill(rng, seed, sizeof seed));
+    SEFL_TRY(q.draw ? q.draw(q.ctx, out->id, seed) : rng_fill(rng, seed, sizeof seed));
     SEFL_TRY(garble_all(&g, x, seed));
     SEFL_TRY(garbler_close(&g, ch, &audit));
     if (audit) { /* rule 5 */
         sefl_wipe(x, n * sizeof *x);
+        if (q.drop)
+            SEFL_TRY(q.drop(q.ctx, out->id));
         CT_PUBLIC(seed, sizeof seed); /* none of this session is used */
         SEFL_TRY(msg_send(ch, MSG_SHOW, 0, seed, sizeof seed));
         SEFL_TRY(channel_flush(ch));
@@ -576,19 +586,25 @@ static sefl_status evaluator_close(evaluator *e, audit_record *r, channel *ch, b
     return SEFL_OK;
 }
 
-/* After AS sent AUDIT. */
-static sefl_status evaluator_audit(shares_result *out, audit_record *r, channel *ch)
+sefl_status shares_judge(shares_result *out, const audit_record *r)
 {
     audit_finding found = { 0 };
-    out->outcome = SHARES_UNANSWERED;
-    SEFL_PASS(msg_recv(ch, MSG_SHOW, 0, r->csp_seed, sizeof r->csp_seed, "shares seed"));
-    out->outcome = SHARES_FAILED; /* from here on not CSP's fault, unless the replay shows it */
+    audit_id(out->id, r->hello[0], r->hello[1]);
+    out->outcome = SHARES_FAILED; /* not CSP's fault, unless the replay shows it */
     SEFL_PASS(shares_replay(&found, r));
     out->record = *r;
     out->found = found;
     out->outcome = found.verdict == AUDIT_HONEST ? SHARES_AUDITED : SHARES_CAUGHT;
     SEFL_NEED(found.verdict == AUDIT_HONEST, SEFL_ECRYPTO, "audit: %s", found.why);
     return SEFL_OK;
+}
+
+/* After AS sent AUDIT. */
+static sefl_status evaluator_audit(shares_result *out, audit_record *r, channel *ch)
+{
+    out->outcome = SHARES_UNANSWERED;
+    SEFL_PASS(msg_recv(ch, MSG_SHOW, 0, r->csp_seed, sizeof r->csp_seed, "shares seed"));
+    return shares_judge(out, r);
 }
 
 sefl_status shares_evaluate(shares_result *out, uint64_t *x, channel *ch, const shares_params *p,
@@ -598,9 +614,9 @@ sefl_status shares_evaluate(shares_result *out, uint64_t *x, channel *ch, const 
     evaluator e = { 0 };
     shares_params q;
     audit_record r = { 0 };
+    verdict v = { 0 };
     bool audit = false;
     size_t n = 0;
-    uint8_t want;
     *out = (shares_result){ 0 };
     SEFL_TRY(fill_params(&q, p));
     n = q.count;
@@ -610,12 +626,16 @@ sefl_status shares_evaluate(shares_result *out, uint64_t *x, channel *ch, const 
     SEFL_TRY(rng_fill(rng, r.as_seed, sizeof r.as_seed));
     SEFL_TRY(evaluate_all(&e, x, r.as_seed));
     SEFL_TRY(evaluator_close(&e, &r, ch, &audit, rng));
-    want = audit ? AUDIT : KEEP;
-    if (audit)
+    v.want = audit ? VERDICT_AUDIT : VERDICT_KEEP;
+    if (q.sign)
+        SEFL_TRY(audit_decide(v.signature, q.sign, out->id, v.want));
+    if (audit) {
         sefl_wipe(x, n * sizeof *x);
-    SEFL_TRY(msg_send(ch, MSG_VERDICT, 0, &want, sizeof want));
-    if (audit) /* CSP may have read it even if the flush fails */
-        out->outcome = SHARES_UNANSWERED;
+        if (q.owe)
+            SEFL_TRY(q.owe(q.ctx, &r, v.signature));
+        out->outcome = SHARES_UNANSWERED; /* CSP may have read it even if the flush fails */
+    }
+    SEFL_TRY(msg_send(ch, MSG_VERDICT, 0, &v, sizeof v));
     SEFL_TRY(channel_flush(ch));
     evaluator_clear(&e); /* free the memory before a replay needs as much */
     if (audit)

@@ -8,7 +8,7 @@
  *     shares_result r;
  *     CSP  SEFL_TRY(shares_garble(&r, x, ch, &p, rng));          // p.sign
  *     AS   SEFL_TRY(shares_evaluate(&r, x, ch, &p, rng));        // p.csp, p.audit
- *     if (r.outcome == SHARES_KEPT)
+ *     if (r.outcome == SHARES_KEPT)                              // CSP first destroys the seed
  *         SEFL_TRY(shares_pool_add(pool, r.id, x, p.count, bits));
  *
  * One call is one session: new base OTs, new Delta, new labels, and an id that binds the parameters
@@ -26,8 +26,8 @@
  * session. The caller at AS handles the outcome:
  *     SHARES_KEPT         x may be used
  *     SHARES_AUDITED      CSP was honest; x is all zero on both sides; save r.record, start again
- *     SHARES_UNANSWERED   failure: CSP did not reveal its seed. Count it durably; the second ends
- *                         the task
+ *     SHARES_UNANSWERED   failure: CSP did not reveal its seed. Ask again (p.owe has what it
+ *                         takes), then shares_judge; until then use no session
  *     SHARES_CAUGHT       failure: CSP garbled something else, or revealed another seed than it
  *                         committed to. Save r.record; the task ends. The record convinces others
  *                         only if r.found is AUDIT_CHEATED: AS could have put in a wrong seed
@@ -65,9 +65,19 @@ typedef struct shares_params {
     unsigned chunk;                 /* values per chunk, a multiple of 128 up to 8192; 0: 512 */
 
     /* Per side. Without keys, both sides run in one process and there is no audit. */
-    const sign_key *sign; /* CSP: signs the session */
-    const uint8_t *csp;   /* AS: CSP's public signing key, 32 bytes */
+    const sign_key *sign; /* own key: CSP signs the session, AS its verdict */
+    const uint8_t *csp;   /* AS: CSP's public signing key, 32 bytes. Requires sign */
+    const uint8_t *as;    /* CSP: AS's public signing key. Requires sign, and sign requires it */
     uint64_t audit;       /* AS: audits one session in this many; 0: none. Requires csp */
+
+    /* What must be durable before the peer gets the next bytes; each may be NULL. */
+    void *ctx;
+    /* CSP, before the commitment: draws the seed. Otherwise rng does. */
+    sefl_status (*draw)(void *ctx, const uint8_t id[SHARES_ID], uint8_t seed[AUDIT_SEED]);
+    /* CSP, before it reveals the seed: the session never enters a pool. */
+    sefl_status (*drop)(void *ctx, const uint8_t id[SHARES_ID]);
+    /* AS, before it sends AUDIT: CSP owes the seed of r, and this is AS's signature for it. */
+    sefl_status (*owe)(void *ctx, const audit_record *r, const uint8_t signature[SIGN_BYTES]);
 } shares_params;
 
 typedef enum shares_outcome {
@@ -91,6 +101,10 @@ sefl_status shares_garble(shares_result *out, uint64_t *x, channel *ch, const sh
                           const sefl_rng *rng) SEFL_MUST_CHECK;
 sefl_status shares_evaluate(shares_result *out, uint64_t *x, channel *ch, const shares_params *p,
                             const sefl_rng *rng) SEFL_MUST_CHECK;
+
+/* AS: judges an audited session from its record, now with CSP's seed: sets id, outcome, record and
+ * found. SEFL_ECRYPTO if CSP is caught. */
+sefl_status shares_judge(shares_result *out, const audit_record *r) SEFL_MUST_CHECK;
 
 /* Replays both sides of a recorded session in this process and reports what the record proves. This
  * takes 20 MB and as long as the session. Fails only if the replay cannot run. */

@@ -420,13 +420,15 @@ static sefl_status make_lanes(aggregator *a)
                                                  .pool = a->shares,
                                                  .count = c->lanes,
                                                  .dial = dial_of(a),
+                                                 .key = a->key,
                                                  .journal = a->journal,
                                                  .coins = &a->coins,
                                                  .audit = c->audit,
                                                  .records = a->records,
                                                  .entries = a->audit,
                                                  .log = a->o.log,
-                                                 .mono = &a->mono });
+                                                 .mono = &a->mono,
+                                                 .wall = &a->wall });
 }
 
 static sefl_status make_rounds(aggregator *a)

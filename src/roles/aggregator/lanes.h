@@ -14,7 +14,8 @@
  * which the lane belongs, and requests one session after another until the pool is full. Then it
  * hangs up:
  *
- *     AS    LANE pair              CSP   YES, or NO: PAIR (another link), CHECKS (the task is over)
+ *     AS    LANE pair, number      CSP   YES, or NO: PAIR (another link), CHECKS (the task is over)
+ *     AS    SEED id, signature     CSP   SEED, or NO: LOST; for each audit that is open (below)
  *     AS    FILL count             CSP   YES, or NO: CHECKS
  *           shares_evaluate              shares_garble
  *                                        YES: its shares are in the pool. Then AS adds its own.
@@ -38,8 +39,17 @@
  * ends with an error (lanes_ended).
  *
  * Audits (noise/audit.h). AS audits one in `audit` sessions. An audit that reveals a wrong circuit
- * or a wrong seed ends the task at AS permanently (fact 0 "caught"); so does the second audit that
- * CSP does not answer (fact 0 "unanswered"). Audit records are files in the folder `records`.
+ * or a wrong seed ends the task at AS permanently (fact 0 "caught"). Audit records are files in the
+ * folder `records`.
+ *
+ * Silence. From before AUDIT leaves until AS has judged the seed, the audit is open: fact 0
+ * "audit N" of lane N has all that AS needs to ask again (SEED) on any stream, also after a restart
+ * or in another process. While an audit is open, lanes_wait does not return, so no round uses a
+ * share, and its lane begins no other session; the next stream asks for the seed first. So silence
+ * stops the rounds, and no session is used after it. A broken stream is no answer: AS asks again,
+ * and counts nothing. NO LOST is a refusal. AS counts the first one of a session durably and goes
+ * on asking; a refusal LANES_REFUSAL_MS after it is the second, and ends the task permanently (fact
+ * 0 "refused"). Until then the operators can start the machine of CSP that has the seed.
  *
  * Memory: the pool takes 4 bytes per value (5 if the ring has more than 20 bits) for at most two
  * rounds and one session per lane; a running session takes 8 bytes per value and about 6 MB.
@@ -60,7 +70,9 @@
 #include "roles/audit/audit_log.h"
 #include "store/journal/journal.h"
 
-enum { LANES_MAX = 16, LANES_LINK = LANES_MAX, LANES_UNANSWERED_MAX = 2 };
+enum { LANES_MAX = 16, LANES_LINK = LANES_MAX };
+/* A lost seed and the same lost seed a day later are two refusals. */
+#define LANES_REFUSAL_MS ((uint64_t)24 * 3600 * 1000)
 
 /* Returns the number of values per session: as many as two rounds need, but at least 2^16 and at
  * most 2^20; more if a slice would otherwise have too many parts. */
@@ -84,13 +96,14 @@ typedef struct lanes_config {
     shares_pool *pool;
     unsigned count; /* number of lanes, 1 to LANES_MAX; 0: 1 */
     csp_dial dial;
+    const sign_key *key;     /* signs AS's verdicts */
     journal *journal;        /* NULL: keeps nothing across restarts (tests) */
     const sefl_coins *coins; /* used for the purpose "shares" */
     uint64_t audit;          /* audits one in this many sessions; 0: none */
     const char *records;     /* folder of audit records; NULL: keeps none */
     audit_log *entries;      /* gets an entry for each audit; may be NULL */
     sefl_log *log;
-    const sefl_clock *mono;
+    const sefl_clock *mono, *wall;
     unsigned retry_ms; /* pause after the first failure; 0: 500 */
     uint64_t session;  /* values per session; 0: lanes_session (tests use fewer) */
 } lanes_config;
@@ -109,7 +122,8 @@ void lanes_bind(lanes *l, const uint8_t *pair);
 /* Pauses the lanes while a reveal runs (true), or lets them continue. */
 void lanes_hold(lanes *l, bool revealing);
 
-/* Waits until the pool has `count` values, and logs the progress. SEFL_ECLOSED if CSP no longer has
+/* Waits until the pool has `count` values and no audit is open, and logs the progress. Call it
+ * before each round takes shares, even if the pool has enough. SEFL_ECLOSED if CSP no longer has
  * this link or all lanes keep failing: dial again. SEFL_ESTATE if the task has ended (lanes_ended).
  * SEFL_ECANCELLED after lanes_stop. */
 sefl_status lanes_wait(lanes *l, uint64_t count) SEFL_MUST_CHECK;
@@ -130,7 +144,8 @@ typedef struct lane_host_config {
     const task *task;
     shares_pool *pool;
     const sign_key *key;     /* signs the sessions */
-    journal *journal;        /* NULL: counts failed checks in memory (tests) */
+    const uint8_t *root;     /* 32 secret bytes of the key file, borrowed; NULL: from `key` */
+    journal *journal;        /* NULL: counts failed checks in memory, keeps no seed (tests) */
     const sefl_coins *coins; /* used for the purpose "shares" */
     sefl_log *log;
     uint64_t session; /* 0: lanes_session */

@@ -138,6 +138,7 @@ static sefl_status make_lanes(csp_role *r)
     return lane_host_new(&r->lanes, &(lane_host_config){ .task = &r->task,
                                                          .pool = r->shares,
                                                          .key = r->key,
+                                                         .root = r->o.root,
                                                          .journal = r->journal,
                                                          .coins = &r->coins,
                                                          .log = r->o.log,

@@ -1,9 +1,17 @@
 /* CSP's lanes. `lock` guards the current link; a lane of another link adds nothing to the pool and
- * gets NO PAIR at its next request. */
+ * gets NO PAIR at its next request.
+ *
+ * The seed of a lane's last session is SHA-256(root, 32 bytes of lane-N.seed, id). With `lock`
+ * held, each step durable before the next:
+ *     KEEP         refuse a dropped session; destroy its 32 bytes, which must be there; only then
+ *                  add it to the pool
+ *     SEED, AUDIT  drop the session (fact 0 "dropped ID"); only then reveal the seed
+ * So whichever comes first, the other finds no seed, or a dropped session, also after a crash. */
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/cond.h"
 #include "base/ct.h"
+#include "base/hex.h"
 #include "roles/lane_words.h"
 #include "sum/csp.h"
 
@@ -48,7 +56,7 @@ void lane_low_priority(void)
     (void)!setpriority(PRIO_PROCESS, 0, NICE); /* Linux: this thread only; a failure is harmless */
 }
 
-sefl_status lane_hear(channel *ch, uint16_t *no)
+sefl_status lane_hear(channel *ch, uint8_t *seed, uint16_t *no)
 {
     sefl_status st = SEFL_OK;
     link_msg m = { 0 };
@@ -60,8 +68,10 @@ sefl_status lane_hear(channel *ch, uint16_t *no)
         SEFL_CHECK(*no != 0, SEFL_EPROTO, "lane: CSP sent NO without a reason");
         goto done;
     }
-    SEFL_CHECK(m.kind == LINK_YES, SEFL_EPROTO, "lane: CSP sent %s, expected YES",
-               link_kind_name(m.kind));
+    SEFL_CHECK(m.kind == (seed ? LINK_SEED : LINK_YES), SEFL_EPROTO,
+               "lane: CSP sent %s, expected %s", link_kind_name(m.kind), seed ? "SEED" : "YES");
+    if (seed)
+        SEFL_TRY(rd_raw(&r, seed, AUDIT_SEED));
     SEFL_TRY(rd_end(&r));
 done:
     buf_clear(&m.body);
@@ -246,13 +256,127 @@ static sefl_status answer(lane_host *h, channel *ch, const uint8_t pair[LINK_PAI
     return link_send_no(ch, spoiled ? LINK_NO_CHECKS : LINK_NO_PAIR, NULL);
 }
 
-static sefl_status session(lane_host *h, channel *ch, const uint8_t pair[LINK_PAIR],
+/* ---- seeds ----------------------------------------------------------------------------------- */
+
+typedef struct seed_source {
+    lane_host *h;
+    unsigned lane;
+    const sefl_rng *rng;
+} seed_source;
+
+enum { DROPPED_NAME = 80 };
+
+static const char *dropped_name(char out[DROPPED_NAME], const uint8_t id[SHARES_ID])
+{
+    char hex[HEX_CHARS(SHARES_ID)];
+    snprintf(out, DROPPED_NAME, "dropped %s", hex_write(hex, id, SHARES_ID));
+    return out;
+}
+
+/* A seed file alone reveals nothing without CSP's key. */
+static void seed_of(const lane_host *h, const uint8_t id[SHARES_ID],
+                    const uint8_t secret[AUDIT_SEED], uint8_t seed[AUDIT_SEED])
+{
+    uint8_t own[AUDIT_SEED]; /* paillier: there is no root */
+    const uint8_t *root = h->c.root ? h->c.root : own;
+    if (!h->c.root)
+        sign_key_derive(h->c.key, "noise seeds 1", own);
+    sha256_join(seed, span_of_str("sefl noise seed 1"), span_of(root, AUDIT_SEED),
+                span_of(secret, AUDIT_SEED), span_of(id, SHARES_ID));
+    sefl_wipe(own, sizeof own);
+}
+
+/* shares_params.draw: the file is durable before CSP commits to the seed. */
+static sefl_status draw_seed(void *ctx, const uint8_t id[SHARES_ID], uint8_t seed[AUDIT_SEED])
+{
+    const seed_source *s = ctx;
+    uint8_t secret[AUDIT_SEED];
+    sefl_status st = rng_fill(s->rng, secret, sizeof secret);
+    if (st == SEFL_OK)
+        st = journal_seed_put(s->h->c.journal, s->lane, id, secret);
+    if (st == SEFL_OK)
+        seed_of(s->h, id, secret, seed);
+    sefl_wipe(secret, sizeof secret);
+    return st;
+}
+
+/* shares_params.drop */
+static sefl_status drop(void *ctx, const uint8_t id[SHARES_ID])
+{
+    const seed_source *s = ctx;
+    char name[DROPPED_NAME];
+    return journal_fact_put(s->h->c.journal, 0, dropped_name(name, id), span_of("", 1));
+}
+
+/* With the lock: fails if the session was dropped, and destroys its seed. */
+static sefl_status forget_seed(const seed_source *s, const uint8_t id[SHARES_ID])
+{
+    char name[DROPPED_NAME];
+    bool dropped;
+    SEFL_PASS(journal_fact_has(s->h->c.journal, 0, dropped_name(name, id), &dropped));
+    SEFL_NEED(!dropped, SEFL_ESTATE, "lane: AS keeps a session whose seed it has");
+    return journal_seed_wipe(s->h->c.journal, s->lane, id);
+}
+
+/* With the lock: SEFL_ENOTFOUND if CSP does not have the seed. */
+static sefl_status reveal_seed(lane_host *h, const uint8_t id[SHARES_ID], uint8_t seed[AUDIT_SEED])
+{
+    uint8_t secret[AUDIT_SEED];
+    seed_source s = { .h = h };
+    sefl_status st = SEFL_ENOTFOUND;
+    for (unsigned lane = 0; h->c.journal && lane < LANES_MAX && st == SEFL_ENOTFOUND; lane++)
+        st = journal_seed_get(h->c.journal, lane, id, secret);
+    if (st == SEFL_OK)
+        st = drop(&s, id);
+    if (st == SEFL_OK)
+        seed_of(h, id, secret, seed);
+    sefl_wipe(secret, sizeof secret);
+    return st;
+}
+
+/* AS audits a session whose lane broke. */
+static sefl_status show_seed(lane_host *h, channel *ch, const uint8_t pair[LINK_PAIR], rd *r)
+{
+    sefl_status st = SEFL_OK;
+    uint8_t id[SHARES_ID], signature[SIGN_BYTES], seed[AUDIT_SEED] = { 0 };
+    bool ok;
+    SEFL_TRY(rd_raw(r, id, sizeof id));
+    SEFL_TRY(rd_raw(r, signature, sizeof signature));
+    SEFL_TRY(rd_end(r));
+    SEFL_TRY(audit_decided(signature, h->c.task->servers.as, id, VERDICT_AUDIT));
+    pthread_mutex_lock(&h->lock);
+    ok = is_current(h, pair);
+    st = ok ? reveal_seed(h, id, seed) : SEFL_OK;
+    pthread_mutex_unlock(&h->lock);
+    if (!ok)
+        SEFL_TRY(link_send_no(ch, LINK_NO_PAIR, NULL));
+    SEFL_CHECK(ok, SEFL_ESTATE, "lane: its link is over");
+    if (st == SEFL_ENOTFOUND) {
+        log_error(h->c.log, "CSP no longer has the seed of a noise session that is audited",
+                  lf_hash("id", id));
+        st = link_send_no(ch, LINK_NO_LOST, NULL);
+        goto done;
+    }
+    SEFL_TRY(st);
+    log_info(h->c.log, "noise session audited by the aggregation server", lf_hash("id", id));
+    st = link_send(ch, LINK_SEED, span_of(seed, sizeof seed));
+done:
+    sefl_wipe(seed, sizeof seed);
+    return st;
+}
+
+/* ---- sessions -------------------------------------------------------------------------------- */
+
+static sefl_status session(lane_host *h, channel *ch, const uint8_t pair[LINK_PAIR], unsigned lane,
                            uint64_t *values)
 {
     sefl_status st = SEFL_OK;
     shares_result got = { 0 };
-    shares_params p = { .sign = h->c.key };
     sefl_rng rng;
+    seed_source source = { h, lane, &rng };
+    shares_params p = { .sign = h->c.key, .as = h->c.task->servers.as, .ctx = &source };
+    if (h->c.journal)
+        p.draw = draw_seed, p.drop = drop;
     lane_params(&p, h->c.task, pair, h->session);
     pthread_mutex_lock(&h->lock); /* coins may be a table of generators */
     st = coins_for(h->c.coins, &rng, "shares", h->sessions++, 0);
@@ -269,10 +393,15 @@ static sefl_status session(lane_host *h, channel *ch, const uint8_t pair[LINK_PA
         log_info(h->c.log, "noise session audited by the aggregation server",
                  lf_hash("id", got.id));
     pthread_mutex_lock(&h->lock);
-    if (got.outcome == SHARES_KEPT)
+    if (got.outcome == SHARES_KEPT) {
         st = is_current(h, pair) && h->checks < CSP_CHECKS_MAX
-                 ? shares_pool_add(h->c.pool, got.id, values, p.count, p.bits)
+                 ? SEFL_OK
                  : sefl_fail(SEFL_ECLOSED, "lane: its link or the task is over");
+        if (st == SEFL_OK && h->c.journal)
+            st = forget_seed(&source, got.id);
+        if (st == SEFL_OK)
+            st = shares_pool_add(h->c.pool, got.id, values, p.count, p.bits);
+    }
     pthread_mutex_unlock(&h->lock);
     SEFL_TRY(st);
     SEFL_TRY(link_send(ch, LINK_YES, span_of(NULL, 0)));
@@ -284,7 +413,7 @@ done:
 sefl_status lane_host_serve(lane_host *h, channel *ch)
 {
     sefl_status st = SEFL_OK;
-    uint8_t pair[LINK_PAIR];
+    uint8_t pair[LINK_PAIR], lane;
     uint64_t *values = NULL;
     link_msg m = { 0 };
     bool ok = false;
@@ -293,7 +422,10 @@ sefl_status lane_host_serve(lane_host *h, channel *ch)
     SEFL_CHECK(m.kind == LINK_LANE, SEFL_EPROTO, "lane: the first message is %s, expected LANE",
                link_kind_name(m.kind));
     SEFL_TRY(rd_raw(&r, pair, sizeof pair));
+    SEFL_TRY(rd_u8(&r, &lane));
     SEFL_TRY(rd_end(&r));
+    SEFL_CHECK(lane < LANES_MAX, SEFL_EPROTO, "lane: its number is %u, at most %d are possible",
+               lane, LANES_MAX);
     SEFL_TRY(answer(h, ch, pair, &ok));
     SEFL_CHECK(ok, SEFL_ESTATE, "lane: it belongs to another link, or the task is over");
     SEFL_TRY(sefl_new(&values, h->session, sizeof *values));
@@ -306,6 +438,10 @@ sefl_status lane_host_serve(lane_host *h, channel *ch)
         }
         SEFL_TRY(st);
         r = rd_over(buf_span(&m.body));
+        if (m.kind == LINK_SEED) {
+            SEFL_TRY(show_seed(h, ch, pair, &r));
+            continue;
+        }
         SEFL_CHECK(m.kind == LINK_FILL, SEFL_EPROTO, "lane: unexpected message %s from AS",
                    link_kind_name(m.kind));
         SEFL_TRY(rd_u64(&r, &count));
@@ -314,7 +450,7 @@ sefl_status lane_host_serve(lane_host *h, channel *ch)
                    (unsigned long long)count, (unsigned long long)h->session);
         SEFL_TRY(answer(h, ch, pair, &ok));
         SEFL_CHECK(ok, SEFL_ESTATE, "lane: its link or the task is over");
-        SEFL_TRY(session(h, ch, pair, values));
+        SEFL_TRY(session(h, ch, pair, lane, values));
     }
 done:
     if (st == SEFL_EPROTO) { /* the peer violates the protocol */

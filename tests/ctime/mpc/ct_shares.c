@@ -65,13 +65,15 @@ int main(void)
     int bad = sign_key_from(&key, seed) != SEFL_OK;
     for (int audit = 0; audit < 2 && !bad; audit++) {
         side csp = { .fn = shares_garble,
-                     .p = { .count = N, .chunk = N, .sign = key },
+                     .p = { .count = N, .chunk = N, .sign = key, .as = sign_key_pub(key) },
                      .state = 1 };
-        side as = {
-            .fn = shares_evaluate,
-            .p = { .count = N, .chunk = N, .csp = sign_key_pub(key), .audit = (unsigned)audit },
-            .state = 2
-        };
+        side as = { .fn = shares_evaluate,
+                    .p = { .count = N,
+                           .chunk = N,
+                           .sign = key,
+                           .csp = sign_key_pub(key),
+                           .audit = (unsigned)audit },
+                    .state = 2 };
         pthread_t t;
         if (channel_pair_new(&csp.inner, &as.inner, 600000) != SEFL_OK ||
             pthread_create(&t, NULL, run, &csp) != 0)

@@ -33,7 +33,8 @@ static void test_is_ed25519_over_prefix(void **state)
                   { SIGN_ORDER, "sefl order 1\n" },
                   { SIGN_LINK, "sefl link 1\n" },
                   { SIGN_END, "sefl end 1\n" },
-                  { SIGN_AUDIT, "sefl audit log 1\n" } };
+                  { SIGN_AUDIT, "sefl audit log 1\n" },
+                  { SIGN_VERDICT, "sefl noise verdict 1\n" } };
     const size_t n_kinds = sizeof kinds / sizeof kinds[0];
     sign_key *k = NULL;
     uint8_t sig[SIGN_BYTES];
@@ -49,7 +50,7 @@ static void test_is_ed25519_over_prefix(void **state)
             CHECK_STATUS(sign_check(sig, sign_key_pub(k), kinds[j].kind, span_of_str("bytes")),
                          i == j ? SEFL_OK : SEFL_EAUTH);
     }
-    CHECK_STATUS(sign_make(sig, k, (sign_kind)14, span_of_str("bytes")), SEFL_EINVAL);
+    CHECK_STATUS(sign_make(sig, k, (sign_kind)15, span_of_str("bytes")), SEFL_EINVAL);
     sign_key_free(k);
 }
 

@@ -74,7 +74,7 @@ typedef struct two {
     uint64_t nth; /* 0: no fault */
 } two;
 
-/* sign, csp and audit: what the caller has put into t's params; the rest from p. */
+/* Keys, audit and callbacks: what the caller has put into t's params; the rest from p. */
 static void two_run(two *t, const shares_params *p, uint64_t seed)
 {
     pthread_t thread;
@@ -84,7 +84,8 @@ static void two_run(two *t, const shares_params *p, uint64_t seed)
         side *s = sides[i];
         const shares_params own = s->p;
         s->p = *p;
-        s->p.sign = own.sign, s->p.csp = own.csp, s->p.audit = own.audit;
+        s->p.sign = own.sign, s->p.csp = own.csp, s->p.as = own.as, s->p.audit = own.audit;
+        s->p.ctx = own.ctx, s->p.draw = own.draw, s->p.drop = own.drop, s->p.owe = own.owe;
         if (!s->fn)
             s->fn = i == 0 ? shares_garble : shares_evaluate;
         s->ch = (channel){ .ops = &spoil_ops, .self = &s->wire };

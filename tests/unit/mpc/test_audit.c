@@ -30,7 +30,8 @@ typedef enum cheat {
 
 static cheat how; /* of the next session; set before its threads start */
 static uint64_t *csp_x;
-static bool x_was_wiped;
+static bool x_was_wiped, was_dropped;
+static bool is_silent;
 static _Thread_local bool said_verdict; /* AS's thread */
 
 static sefl_status cheat_rows(gc *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
@@ -93,7 +94,7 @@ static sefl_status cheat_send(channel *ch, uint32_t kind, uint32_t index, const 
     if (kind != 0x5348000a) /* the seed */
         return msg_send(ch, kind, index, body, n);
     x_was_wiped = csp_x && csp_x[0] == 0 && csp_x[1] == 0;
-    if (how == REFUSES || how == BREAKS)
+    if (is_silent || how == REFUSES || how == BREAKS)
         return sefl_fail(SEFL_ECLOSED, "would rather not");
     memcpy(copy, body, sizeof copy);
     copy[3] ^= how == OTHER_SEED;
@@ -108,6 +109,7 @@ static sefl_status cheat_flush(channel *ch)
 
 shares_fn cheat_garble, cheat_evaluate;
 sefl_status cheat_replay(audit_finding *out, const audit_record *r);
+sefl_status cheat_judge(shares_result *out, const audit_record *r);
 sefl_status cheat_recorded(shares_params *p, const audit_record *r);
 sefl_status cheat_named(uint8_t id[SHARES_ID], shares_params *filled, const shares_params *p,
                         const uint8_t csp_nonce[32], const uint8_t as_nonce[32]);
@@ -115,6 +117,7 @@ sefl_status cheat_named(uint8_t id[SHARES_ID], shares_params *filled, const shar
 #define shares_garble   cheat_garble
 #define shares_evaluate cheat_evaluate
 #define shares_replay   cheat_replay
+#define shares_judge    cheat_judge
 #define shares_recorded cheat_recorded
 #define shares_named    cheat_named
 #define gc_rows_garble  cheat_rows
@@ -128,6 +131,7 @@ sefl_status cheat_named(uint8_t id[SHARES_ID], shares_params *filled, const shar
 #undef shares_garble
 #undef shares_evaluate
 #undef shares_replay
+#undef shares_judge
 #undef shares_recorded
 #undef shares_named
 #undef rng_fill
@@ -155,8 +159,8 @@ static int teardown(void **state)
 static void run(two *t, const shares_params *p, uint64_t audit, cheat c, uint64_t seed)
 {
     how = c;
-    t->csp.p.sign = key;
-    t->as.p.csp = sign_key_pub(key);
+    t->csp.p.sign = t->as.p.sign = key; /* one for both */
+    t->csp.p.as = t->as.p.csp = sign_key_pub(key);
     t->as.p.audit = audit;
     t->csp.fn = c == HONEST ? NULL : cheat_garble;
     two_run(t, p, seed);
@@ -261,17 +265,86 @@ static void refuses(void **state)
     two_clear(&other);
 }
 
-/* CSP's values are gone before its seed leaves. */
+static sefl_status watch_drop(void *ctx, const uint8_t id[SHARES_ID])
+{
+    (void)ctx, (void)id;
+    assert_true(csp_x[0] == 0 && !x_was_wiped); /* the seed has not left */
+    was_dropped = true;
+    return SEFL_OK;
+}
+
+/* What AS keeps of an audit that CSP does not answer, and CSP's seed. */
+static audit_record owed;
+static unsigned owed_n;
+static uint8_t drawn[AUDIT_SEED];
+
+static sefl_status keep_owed(void *ctx, const audit_record *r, const uint8_t signature[SIGN_BYTES])
+{
+    uint8_t id[AUDIT_ID];
+    (void)ctx;
+    assert_false(said_verdict); /* AUDIT has not left */
+    audit_id(id, r->hello[0], r->hello[1]);
+    CHECK_OK(audit_decided(signature, sign_key_pub(key), id, VERDICT_AUDIT));
+    CHECK_STATUS(audit_decided(signature, sign_key_pub(key), id, VERDICT_KEEP), SEFL_EAUTH);
+    owed = *r;
+    owed_n++;
+    return SEFL_OK;
+}
+
+static sefl_status draw(void *ctx, const uint8_t id[SHARES_ID], uint8_t seed[AUDIT_SEED])
+{
+    (void)ctx;
+    sha256_of(drawn, span_of(id, SHARES_ID));
+    memcpy(seed, drawn, AUDIT_SEED);
+    return SEFL_OK;
+}
+
+/* A CSP that is silent at AUDIT: with the seed that it must show later, AS judges the session as if
+ * CSP had answered. After KEEP nothing is owed. */
+static void silence(void **state)
+{
+    (void)state;
+    static const uint8_t none[AUDIT_SEED];
+    static const cheat how_made[] = { REFUSES, NO_NOISE }; /* honest, and without noise */
+    for (int i = 0; i < 2; i++) {
+        two t = { .csp.p.draw = draw, .as = { .p.owe = keep_owed, .fn = cheat_evaluate } };
+        owed_n = 0;
+        said_verdict = false;
+        is_silent = true;
+        run(&t, &small, 1, how_made[i], 7);
+        is_silent = false;
+        assert_int_equal(t.as.r.outcome, SHARES_UNANSWERED);
+        assert_true(all_zero(&t.as) && all_zero(&t.csp));
+        assert_int_equal(owed_n, 1);
+        assert_memory_equal(owed.csp_seed, none, sizeof none);
+        shares_result r;
+        memcpy(owed.csp_seed, drawn, sizeof drawn);
+        CHECK_STATUS(shares_judge(&r, &owed), i == 0 ? SEFL_OK : SEFL_ECRYPTO);
+        assert_int_equal(r.outcome, i == 0 ? SHARES_AUDITED : SHARES_CAUGHT);
+        assert_int_equal(r.found.verdict, i == 0 ? AUDIT_HONEST : AUDIT_CHEATED);
+        assert_memory_equal(r.id, t.as.r.id, SHARES_ID);
+        two_clear(&t);
+    }
+    two kept = { .as.p.owe = keep_owed };
+    run(&kept, &small, 0, HONEST, 7);
+    CHECK_OK(kept.as.st);
+    assert_int_equal(owed_n, 1); /* as before */
+    two_clear(&kept);
+}
+
+/* CSP's values are gone, and the session is dropped, before its seed leaves. */
 static void order_csp(void **state)
 {
     (void)state;
-    two t = { .csp = { .p.sign = key, .fn = cheat_garble },
-              .as.p = { .csp = sign_key_pub(key), .audit = 1 } };
+    two t = { .csp = { .p = { .sign = key, .as = sign_key_pub(key), .drop = watch_drop },
+                       .fn = cheat_garble },
+              .as.p = { .sign = key, .csp = sign_key_pub(key), .audit = 1 } };
     csp_x = t.csp.x = malloc(small.count * sizeof *csp_x);
     x_was_wiped = false;
     how = HONEST;
     two_run(&t, &small, 5);
     csp_x = NULL;
+    assert_true(was_dropped);
     CHECK_OK(t.csp.st);
     CHECK_OK(t.as.st);
     assert_int_equal(t.csp.r.outcome, SHARES_AUDITED);
@@ -340,13 +413,24 @@ static void keys(void **state)
     CHECK_OK(sign_key_from(&other, seed));
     two t = { 0 };
     t.csp.p.sign = other, t.as.p.csp = sign_key_pub(key), t.as.p.audit = 1;
+    t.as.p.sign = key, t.csp.p.as = sign_key_pub(key);
     two_run(&t, &small, 1);
     CHECK_STATUS(t.as.st, SEFL_EAUTH);
     assert_int_equal(t.as.r.outcome, SHARES_FAILED);
     assert_true(t.csp.st != SEFL_OK && all_zero(&t.as) && all_zero(&t.csp));
     two_clear(&t);
 
-    two none = { .as.p = { .csp = sign_key_pub(key) } }; /* CSP would not sign */
+    for (unsigned audit = 0; audit < 2; audit++) { /* AS's verdict is somebody else's */
+        two forged = { .csp.p = { .sign = key, .as = sign_key_pub(key) },
+                       .as.p = { .sign = other, .csp = sign_key_pub(key), .audit = audit } };
+        two_run(&forged, &small, 1);
+        CHECK_STATUS(forged.csp.st, SEFL_EAUTH);
+        assert_int_equal(forged.csp.r.outcome, SHARES_FAILED);
+        assert_true(all_zero(&forged.csp));
+        two_clear(&forged);
+    }
+
+    two none = { .as.p = { .sign = key, .csp = sign_key_pub(key) } }; /* CSP would not sign */
     two_run(&none, &small, 1);
     CHECK_STATUS(none.as.st, SEFL_EPROTO);
     two_clear(&none);
@@ -367,7 +451,7 @@ static void verdicts(void **state)
     for (unsigned bit = 0; bit < 8; bit++) {
         two t = { .as.wire = { .nth = good.as.wire.seen, .bit = bit } };
         run(&t, &small, 0, HONEST, 1);
-        CHECK_STATUS(t.csp.st, SEFL_EPROTO);
+        assert_true(t.csp.st == SEFL_EPROTO || t.csp.st == SEFL_EAUTH);
         assert_true(all_zero(&t.csp));
         two_clear(&t);
     }
@@ -470,6 +554,7 @@ int main(void)
         cmocka_unit_test(refuses), cmocka_unit_test(order_csp), cmocka_unit_test(order_as),
         cmocka_unit_test(odds),    cmocka_unit_test(keys),      cmocka_unit_test(verdicts),
         cmocka_unit_test(records), cmocka_unit_test(files),     cmocka_unit_test(faults),
+        cmocka_unit_test(silence),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -169,6 +169,7 @@ static sefl_status hook_evaluate(gc *e, gc_label *out, const uint8_t *tables, si
 
 shares_fn hooked_garble, hooked_evaluate;
 sefl_status hooked_replay(audit_finding *out, const audit_record *r);
+sefl_status hooked_judge(shares_result *out, const audit_record *r);
 sefl_status hooked_recorded(shares_params *p, const audit_record *r);
 sefl_status hooked_named(uint8_t id[SHARES_ID], shares_params *filled, const shares_params *p,
                          const uint8_t csp_nonce[32], const uint8_t as_nonce[32]);
@@ -176,6 +177,7 @@ sefl_status hooked_named(uint8_t id[SHARES_ID], shares_params *filled, const sha
 #define shares_garble   hooked_garble
 #define shares_evaluate hooked_evaluate
 #define shares_replay   hooked_replay
+#define shares_judge    hooked_judge
 #define shares_recorded hooked_recorded
 #define shares_named    hooked_named
 #define gc_set_lanes    hook_lanes

@@ -461,6 +461,7 @@ static const review link_reviews[] = {
     { "LINK_COUNTED", IDENTITY, false }, /* a root over who took part */
     { "LINK_DIGEST", SERVER, false },    /* of the noisy, masked output */
     { "LINK_ACK", SERVER, false },
+    { "LINK_SEED", SERVER, false }, /* of a session that no round uses */
 };
 
 /* Messages of protocol/enrol.h: keys, names, signatures. */

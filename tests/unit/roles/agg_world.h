@@ -420,10 +420,12 @@ static inline sefl_status aw_try_open(agg_world *w)
                              .pool = w->shares[0],
                              .count = A_LANES,
                              .dial = { .ctx = w, .dial = aw_lane_dial, .hang_up = aw_lane_hang_up },
+                             .key = w->as,
                              .journal = w->j,
                              .coins = &w->lane_coins,
                              .log = &w->log,
                              .mono = &w->mono,
+                             .wall = &w->wall,
                              .retry_ms = 5,
                              .session = A_SESSION }));
     SEFL_TRY(releases_new(

@@ -376,8 +376,10 @@ static inline void open_lanes(site *s)
                                                              .dial = dial_lane,
                                                              .hang_up = hang_up_lane,
                                                              .interrupt = interrupt_lane },
+                                                   .key = as_key,
                                                    .coins = &s->coins,
-                                                   .mono = &s->mono }));
+                                                   .mono = &s->mono,
+                                                   .wall = &s->mono }));
 }
 
 static inline void site_open_as(site *s)

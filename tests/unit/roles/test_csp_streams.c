@@ -337,9 +337,11 @@ static unsigned ask_lane(site *s, const tls_id *id, const uint8_t pair[LINK_PAIR
     CHECK_OK(tls_dial(&t, "127.0.0.1", csp_role_port(s->role), id,
                       &(tls_peer){ .role = "csp", .protocols = { LANE_ALPN } },
                       &(tls_limits){ .idle_ms = 20000 }));
-    sefl_status st = link_send(tls_channel(t), LINK_LANE, span_of(pair, LINK_PAIR));
+    uint8_t hello[LINK_PAIR + 1] = { 0 };
+    memcpy(hello, pair, LINK_PAIR);
+    sefl_status st = link_send(tls_channel(t), LINK_LANE, span_of(hello, sizeof hello));
     if (st == SEFL_OK)
-        st = lane_hear(tls_channel(t), &no);
+        st = lane_hear(tls_channel(t), NULL, &no);
     unsigned said = st != SEFL_OK ? 0 : no ? no : LINK_YES;
     if (said == LINK_YES && out)
         *out = t;
@@ -402,12 +404,12 @@ static void cheat(site *s)
     uint8_t bytes[8];
     uint16_t no;
     shares_result r;
-    shares_params p = { .csp = s->t.servers.csp };
+    shares_params p = { .sign = as_key, .csp = s->t.servers.csp };
     sefl_rng rng = rng_system();
     assert_int_equal(ask_lane(s, s->id, pair, &lane), LINK_YES);
     store_u64(bytes, count);
     CHECK_OK(link_send(tls_channel(lane), LINK_FILL, span_of(bytes, sizeof bytes)));
-    CHECK_OK(lane_hear(tls_channel(lane), &no));
+    CHECK_OK(lane_hear(tls_channel(lane), NULL, &no));
     assert_int_equal(no, 0);
     lane_params(&p, &s->t, pair, count);
     bent b = { tls_channel(lane) };

@@ -2,8 +2,10 @@
 #include "unit/net/net_ids.h"
 #include "unit/protocol/task_sample.h"
 
+#include "base/file.h"
+#include "mpc/garble/garble.h"
 #include "net/handshakes.h"
-#include "roles/aggregator/lanes.h"
+#include "roles/lane_words.h"
 #include "sum/csp.h"
 #include "support/bent.h"
 
@@ -33,10 +35,11 @@ typedef struct wire {
 typedef struct federation {
     uint8_t pair[LINK_PAIR];
     sefl_coins coins;
-    sefl_clock mono;
+    sefl_clock mono, wall;
+    _Atomic uint64_t days; /* how far AS's wall clock is ahead */
     sefl_rng rng;
     sefl_log log;
-    char state[300], log_path[320], records[320];
+    char state[300], as_state[320], log_path[320], records[320];
 
     /* CSP */
     shares_pool *csp_pool;
@@ -50,6 +53,7 @@ typedef struct federation {
 
     /* AS */
     shares_pool *as_pool;
+    journal *as_journal;
     lanes *l;
     pthread_mutex_t lock;
     tls *lane[LANES];
@@ -57,6 +61,7 @@ typedef struct federation {
     _Atomic unsigned seen; /* calls of `then` */
     _Atomic unsigned dials;
     atomic_bool nobody; /* CSP does not answer */
+    atomic_bool deaf;   /* AS gets no seed from CSP */
 } federation;
 
 static uint64_t now_ms(federation *s)
@@ -119,9 +124,25 @@ static sefl_status dial_as(federation *s, tls **out)
                     &(tls_peer){ .role = "csp", .protocols = { LANE_ALPN } }, &limits);
 }
 
+static void interrupt(void *ctx, unsigned lane)
+{
+    federation *s = ctx;
+    pthread_mutex_lock(&s->lock);
+    if (s->lane[lane])
+        tls_interrupt(s->lane[lane]);
+    pthread_mutex_unlock(&s->lock);
+}
+
 static sefl_status wire_send(void *self, const void *p, size_t n)
 {
-    return channel_send(((wire *)self)->inner, p, n);
+    enum { MSG_VERDICT = 0x53480009 };
+    wire *w = self;
+    const uint32_t kind = n == MSG_HEADER && w->s->deaf ? load_u32(p) : 0;
+    if (kind == MSG_VERDICT && w->lane == 0)
+        interrupt(w->s, 0); /* AS has decided, and the stream breaks */
+    if (kind == LINK_SEED)
+        return sefl_fail(SEFL_EIO, "test: the stream broke");
+    return channel_send(w->inner, p, n);
 }
 
 static sefl_status wire_recv(void *self, void *p, size_t n)
@@ -173,17 +194,15 @@ static void hang_up(void *ctx, unsigned lane)
     tls_close(one);
 }
 
-static void interrupt(void *ctx, unsigned lane)
+static uint64_t wall_ns(void *self)
 {
-    federation *s = ctx;
-    pthread_mutex_lock(&s->lock);
-    if (s->lane[lane])
-        tls_interrupt(s->lane[lane]);
-    pthread_mutex_unlock(&s->lock);
+    const sefl_clock real = clock_wall();
+    return clock_ns(&real) + ((federation *)self)->days * 24 * 3600 * 1000000000;
 }
 
 static void as_up(federation *s, unsigned count, uint64_t audit)
 {
+    CHECK_OK(journal_open(&s->as_journal, s->as_state, "aggregator", t.id));
     CHECK_OK(shares_pool_new(&s->as_pool, lanes_pool_max(&t), &s->rng));
     CHECK_OK(lanes_new(
         &s->l, &(lanes_config){
@@ -191,12 +210,14 @@ static void as_up(federation *s, unsigned count, uint64_t audit)
                    .pool = s->as_pool,
                    .count = count,
                    .dial = { .ctx = s, .dial = dial, .hang_up = hang_up, .interrupt = interrupt },
-                   .journal = s->journal,
+                   .key = sample_as,
+                   .journal = s->as_journal,
                    .coins = &s->coins,
                    .audit = audit,
                    .records = s->records,
                    .log = &s->log,
                    .mono = &s->mono,
+                   .wall = &s->wall,
                    .retry_ms = 10,
                    .session = SESSION }));
 }
@@ -205,6 +226,7 @@ static void as_down(federation *s)
 {
     lanes_free(s->l);
     shares_pool_free(s->as_pool);
+    journal_close(s->as_journal);
     for (int i = 0; i < LANES; i++)
         assert_null(s->lane[i]);
 }
@@ -222,6 +244,8 @@ static void begin_scene(federation *s, const char *name, unsigned count, uint64_
     *s = (federation){ .coins = coins_system(), .mono = clock_monotonic(), .rng = rng_system() };
     pthread_mutex_init(&s->lock, NULL);
     snprintf(s->state, sizeof s->state, "%s", folder_path(name));
+    s->wall = (sefl_clock){ wall_ns, s };
+    snprintf(s->as_state, sizeof s->as_state, "%s-as", s->state);
     snprintf(s->records, sizeof s->records, "%s-records", s->state);
     snprintf(s->log_path, sizeof s->log_path, "%s-log", s->state);
     CHECK_OK(file_make_folder(s->records, 0700));
@@ -466,6 +490,14 @@ static uint32_t ask(tls *one, uint32_t kind, sefl_span body, uint16_t *code)
     return got;
 }
 
+static uint32_t ask_lane(tls *one, const uint8_t pair[LINK_PAIR], uint8_t number, uint16_t *code)
+{
+    uint8_t body[LINK_PAIR + 1];
+    memcpy(body, pair, LINK_PAIR);
+    body[LINK_PAIR] = number;
+    return ask(one, LINK_LANE, span_of(body, sizeof body), code);
+}
+
 static uint32_t fill(tls *one, uint64_t count, uint16_t *code)
 {
     uint8_t b[8];
@@ -483,23 +515,26 @@ static void lanes_of_others_are_refused(void **state)
     begin_scene(&s, "others", 1, 0);
     /* no link at all: not even the pair of zeros */
     CHECK_OK(dial_as(&s, &one));
-    assert_int_equal(ask(one, LINK_LANE, span_of(nothing, sizeof nothing), &code), LINK_NO);
+    assert_int_equal(ask_lane(one, nothing, 0, &code), LINK_NO);
     assert_int_equal(code, LINK_NO_PAIR);
     tls_close(one);
     lane_host_bind(s.host, s.pair);
     CHECK_OK(dial_as(&s, &one));
-    assert_int_equal(ask(one, LINK_LANE, span_of(other, sizeof other), &code), LINK_NO);
+    assert_int_equal(ask_lane(one, other, 0, &code), LINK_NO);
     assert_int_equal(code, LINK_NO_PAIR);
     tls_close(one);
     /* a good lane whose link changes: NO at its next question */
     CHECK_OK(dial_as(&s, &one));
-    assert_int_equal(ask(one, LINK_LANE, span_of(s.pair, sizeof s.pair), &code), LINK_YES);
+    assert_int_equal(ask_lane(one, s.pair, 0, &code), LINK_YES);
     lane_host_bind(s.host, other);
     assert_int_equal(fill(one, SESSION, &code), LINK_NO);
     assert_int_equal(code, LINK_NO_PAIR);
     tls_close(one);
     /* messages that end the lane */
-    static const uint32_t kinds[] = { LINK_FILL, LINK_PING, LINK_HELLO, LINK_LANE };
+    CHECK_OK(dial_as(&s, &one)); /* a number that no lane has */
+    assert_int_equal(ask_lane(one, other, LANES_MAX, &code), 0);
+    tls_close(one);
+    static const uint32_t kinds[] = { LINK_FILL, LINK_PING, LINK_HELLO, LINK_LANE, LINK_SEED };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         CHECK_OK(dial_as(&s, &one));
         assert_int_equal(ask(one, kinds[i], span_of(other, 31), &code), 0);
@@ -507,12 +542,12 @@ static void lanes_of_others_are_refused(void **state)
     }
     for (int i = 0; i < 5; i++) {
         CHECK_OK(dial_as(&s, &one));
-        assert_int_equal(ask(one, LINK_LANE, span_of(other, sizeof other), &code), LINK_YES);
+        assert_int_equal(ask_lane(one, other, 0, &code), LINK_YES);
         assert_int_equal(i == 0   ? fill(one, SESSION + 1, &code)
                          : i == 1 ? fill(one, 0, &code)
                          : i == 2 ? fill(one, UINT64_MAX, &code)
                          : i == 3 ? ask(one, LINK_FILL, span_of(other, 9), &code)
-                                  : ask(one, LINK_LANE, span_of(other, sizeof other), &code),
+                                  : ask_lane(one, other, 0, &code),
                          0);
         tls_close(one);
     }
@@ -529,10 +564,10 @@ static void there_are_sixteen_at_most(void **state)
     lane_host_bind(s.host, s.pair);
     for (int i = 0; i < LANES_MAX; i++) {
         CHECK_OK(dial_as(&s, &one[i]));
-        assert_int_equal(ask(one[i], LINK_LANE, span_of(s.pair, 32), &code), LINK_YES);
+        assert_int_equal(ask_lane(one[i], s.pair, (uint8_t)i, &code), LINK_YES);
     }
     CHECK_OK(dial_as(&s, &one[LANES_MAX]));
-    assert_int_equal(ask(one[LANES_MAX], LINK_LANE, span_of(s.pair, 32), &code), 0);
+    assert_int_equal(ask_lane(one[LANES_MAX], s.pair, 0, &code), 0);
     assert_int_equal(s.accepted, LANES_MAX);
     tls_close(one[LANES_MAX]);
     tls_close(one[3]); /* one leaves: there is room again once its thread has noticed */
@@ -540,7 +575,7 @@ static void there_are_sixteen_at_most(void **state)
     uint32_t got = 0;
     while (got != LINK_YES && now_ms(&s) < end) {
         CHECK_OK(dial_as(&s, &one[3]));
-        got = ask(one[3], LINK_LANE, span_of(s.pair, 32), &code);
+        got = ask_lane(one[3], s.pair, 3, &code);
         if (got != LINK_YES)
             tls_close(one[3]);
     }
@@ -557,17 +592,11 @@ static void cheat(federation *s)
     uint16_t code;
     uint64_t *x = malloc(SESSION * sizeof *x);
     shares_result got;
-    sha256 h;
     CHECK_OK(dial_as(s, &one));
-    assert_int_equal(ask(one, LINK_LANE, span_of(s->pair, 32), &code), LINK_YES);
+    assert_int_equal(ask_lane(one, s->pair, 0, &code), LINK_YES);
     assert_int_equal(fill(one, SESSION, &code), LINK_YES);
-    shares_params p = { .count = SESSION, .bits = 32, .csp = t.servers.csp };
-    sha256_init(&h);
-    sha256_add(&h, span_of_str("sefl pair 1"));
-    sha256_add(&h, span_of(t.servers.as, 32));
-    sha256_add(&h, span_of(t.servers.csp, 32));
-    sha256_add(&h, span_of(s->pair, 32));
-    sha256_end(&h, p.pair);
+    shares_params p = { .sign = sample_as, .csp = t.servers.csp };
+    lane_params(&p, &t, s->pair, SESSION);
     bent b = { tls_channel(one) };
     channel ch = { .ops = &bent_ops, .self = &b };
     assert_int_not_equal(shares_evaluate(&got, x, &ch, &p, &s->rng), SEFL_OK);
@@ -605,7 +634,7 @@ static void three_failed_checks_end_the_task(void **state)
     assert_true(log_has(&s, "the aggregation server failed a check"));
     assert_true(log_has(&s, "this task is over"));
     CHECK_OK(dial_as(&s, &one));
-    assert_int_equal(ask(one, LINK_LANE, span_of(s.pair, 32), &code), LINK_NO);
+    assert_int_equal(ask_lane(one, s.pair, 0, &code), LINK_NO);
     assert_int_equal(code, LINK_NO_CHECKS);
     tls_close(one);
     /* AS's own lanes learn it, perhaps already, and report it */
@@ -662,7 +691,7 @@ static void audited_sessions_are_not_used(void **state)
 {
     (void)state;
     federation s;
-    begin_scene(&s, "audit", 1, 2);
+    begin_scene(&s, "audit", LANES, 2);
     link_up(&s);
     uint64_t end = now_ms(&s) + test_ms(WAIT_MS);
     for (unsigned i = 0; (i < 4 || files_in(s.records) == 0) && now_ms(&s) < end; i++) {
@@ -676,89 +705,249 @@ static void audited_sessions_are_not_used(void **state)
     end_scene(&s);
 }
 
-/* A CSP that disconnects instead of revealing its seed, or reveals another one. */
+static bool has_seed(const federation *s, uint8_t id[SHARES_ID])
+{
+    char path[PATH_MAX];
+    sefl_buf b = { 0 };
+    snprintf(path, sizeof path, "%s/task-1/lane-0.seed", s->state);
+    bool has = file_read(&b, path, 64) == SEFL_OK;
+    if (has && id)
+        memcpy(id, b.p + 32, SHARES_ID);
+    buf_clear(&b);
+    return has;
+}
+
+/* A CSP that serves one stream on which AS asks for a seed for each letter of its plan:
+ *     s  breaks it instead of showing a seed after AUDIT
+ *     d  breaks it instead of showing a seed after SEED
+ *     l  shows another seed
+ *     x  has lost its seed file
+ *     h  is honest */
 typedef struct shy {
     federation *s;
     pthread_t thread;
-    bool lies;
+    const char *plan;
+    bool no_noise;
 } shy;
 
-static bool liar_shows; /* the next bytes are the seed */
+/* The linker calls this instead of gc_rows_garble: rows that give 0 for either colour. */
+static _Thread_local bool no_noise;
+sefl_status __real_gc_rows_garble(gc *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
+                                  unsigned bits, uint64_t first_tweak, uint64_t first_block,
+                                  size_t blocks);
+sefl_status __wrap_gc_rows_garble(gc *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
+                                  unsigned bits, uint64_t first_tweak, uint64_t first_block,
+                                  size_t blocks);
+sefl_status __wrap_gc_rows_garble(gc *g, uint8_t *rows, uint64_t *share, const gc_label *zero,
+                                  unsigned bits, uint64_t first_tweak, uint64_t first_block,
+                                  size_t blocks)
+{
+    sefl_status st =
+        __real_gc_rows_garble(g, rows, share, zero, bits, first_tweak, first_block, blocks);
+    for (size_t b = 0; no_noise && b < blocks; b++)
+        for (unsigned i = 0; i < 7; i++)
+            for (unsigned l = 0; l < GC_LANES; l++) {
+                size_t at = (b * 7 + i) * GC_LANES + l;
+                uint32_t d = zero[at].w[0] & 1, weight = 1u << i, row = load_u32(rows + 4 * at);
+                store_u32(rows + 4 * at, row - (d ? 0 - weight : weight));
+                share[b * GC_LANES + l] = (uint32_t)(share[b * GC_LANES + l] - weight * d);
+            }
+    return st;
+}
+
+typedef struct shy_wire {
+    channel *inner;
+    char how;
+    bool shows; /* the next bytes are the seed */
+    bool asked; /* AS has asked for a seed */
+} shy_wire;
 
 static sefl_status shy_send(void *self, const void *p, size_t n)
 {
     enum { MSG_SHOW = 0x5348000a };
-    if (n == MSG_HEADER && load_u32(p) == MSG_SHOW)
-        return sefl_fail(SEFL_EIO, "test: it does not show");
-    return channel_send(((bent *)self)->inner, p, n);
-}
-
-static const channel_ops shy_ops = { shy_send, bent_recv, bent_flush };
-
-static sefl_status liar_send(void *self, const void *p, size_t n)
-{
-    enum { MSG_SHOW = 0x5348000a };
+    shy_wire *w = self;
     uint8_t other[AUDIT_SEED];
-    if (liar_shows && n == sizeof other) {
+    const uint32_t kind = n == MSG_HEADER ? load_u32(p) : 0;
+    w->asked |= kind == MSG_SHOW || kind == LINK_SEED || kind == LINK_NO;
+    if ((w->how == 's' && kind == MSG_SHOW) || (w->how == 'd' && kind == LINK_SEED))
+        return sefl_fail(SEFL_EIO, "test: it does not show");
+    if (w->how == 'l' && w->shows && n == sizeof other) {
         memcpy(other, p, sizeof other);
         other[3] ^= 1, p = other;
     }
-    liar_shows = n == MSG_HEADER && load_u32(p) == MSG_SHOW;
-    return channel_send(((bent *)self)->inner, p, n);
+    w->shows = kind == MSG_SHOW || kind == LINK_SEED;
+    return channel_send(w->inner, p, n);
 }
 
-static const channel_ops liar_ops = { liar_send, bent_recv, bent_flush };
+static sefl_status shy_recv(void *self, void *p, size_t n)
+{
+    return channel_recv(((shy_wire *)self)->inner, p, n);
+}
+
+static sefl_status shy_flush(void *self)
+{
+    return channel_flush(((shy_wire *)self)->inner);
+}
+
+static const channel_ops shy_ops = { shy_send, shy_recv, shy_flush };
 
 static void *shy_csp(void *arg)
 {
     const shy *y = arg;
     federation *s = y->s;
     const tls_peer want = { .role = "aggregator", .protocols = { LANE_ALPN } };
-    for (unsigned i = 0; i < (y->lies ? 1 : LANES_UNANSWERED_MAX); i++) {
+    no_noise = y->no_noise;
+    unsigned lost = 0;
+    for (const char *how = y->plan; *how;) {
         tls *one;
-        CHECK_OK(tls_accept(&one, s->fd, csp_id, &want, test_ms(WAIT_MS), &limits));
-        bent b = { tls_channel(one) };
-        channel ch = { .ops = y->lies ? &liar_ops : &shy_ops, .self = &b };
+        char path[PATH_MAX];
+        if (tls_accept(&one, s->fd, csp_id, &want, test_ms(WAIT_MS), &limits) != SEFL_OK) {
+            assert_true(++lost < 10); /* a new link of AS interrupts a lane that has just begun */
+            continue;
+        }
+        shy_wire w = { .inner = tls_channel(one), .how = *how };
+        channel ch = { .ops = &shy_ops, .self = &w };
         lane_host *h;
         lane_host_config c = { .task = &t,
                                .pool = s->csp_pool,
                                .key = sample_csp,
+                               .journal = s->journal,
                                .coins = &s->coins,
+                               .log = &s->log,
                                .session = SESSION };
+        snprintf(path, sizeof path, "%s/task-1/lane-0.seed", s->state);
+        if (*how == 'x')
+            unlink(path);
         CHECK_OK(lane_host_new(&h, &c));
         lane_host_bind(h, s->pair);
-        sefl_status st = lane_host_serve(h, &ch);
-        assert_true(y->lies || st != SEFL_OK);
+        (void)!lane_host_serve(h, &ch);
+        how += w.asked;
         lane_host_free(h);
         tls_close(one);
     }
     return NULL;
 }
 
-/* AS audits this CSP: the task ends for this reason, also after a restart. */
-static void audited_csp(federation *s, const char *name, bool lies, const char *why)
+static void shy_begin(shy *y, federation *s, const char *plan)
 {
-    begin_scene(s, name, 1, 1);
     s->stop = true; /* nobody else serves */
     pthread_join(s->thread, NULL);
-    shy y = { .s = s, .lies = lies };
-    assert_int_equal(pthread_create(&y.thread, NULL, shy_csp, &y), 0);
-    link_up(s);
-    CHECK_STATUS(lanes_wait(s->l, t.values), SEFL_ESTATE);
-    assert_non_null(strstr(lanes_ended(s->l), why));
-    pthread_join(y.thread, NULL);
-    as_down(s);
-    as_up(s, 1, 1);
-    assert_non_null(strstr(lanes_ended(s->l), why));
+    *y = (shy){ .s = s, .plan = plan, .no_noise = y->no_noise };
+    assert_int_equal(pthread_create(&y->thread, NULL, shy_csp, y), 0);
+}
+
+static void shy_end(shy *y, federation *s)
+{
+    pthread_join(y->thread, NULL);
     s->stop = false;
     assert_int_equal(pthread_create(&s->thread, NULL, csp_run, s), 0);
 }
 
-static void unanswered_audits_end_the_task(void **state)
+/* The next AS process and the next link. */
+static void as_again(federation *s, uint64_t audit)
+{
+    as_down(s);
+    as_up(s, 1, audit);
+    link_up(s);
+}
+
+/* The task ends for this reason, also after a restart. */
+static void is_over(federation *s, const char *why)
+{
+    CHECK_STATUS(lanes_wait(s->l, t.values), SEFL_ESTATE);
+    assert_non_null(strstr(lanes_ended(s->l), why));
+    as_again(s, 0);
+    assert_non_null(strstr(lanes_ended(s->l), why));
+    CHECK_STATUS(lanes_wait(s->l, t.values), SEFL_ESTATE);
+}
+
+/* Silence costs an honest CSP nothing: AS asks again over restarts of both servers, before anything
+ * else, and uses no share before it has the seed. */
+static void a_silent_csp_is_asked_again(void **state)
 {
     (void)state;
     federation s;
-    audited_csp(&s, "shy", false, "did not answer two audits");
+    shy y = { 0 };
+    begin_scene(&s, "shy", 1, 1);
+    shy_begin(&y, &s, "s");
+    link_up(&s);
+    shy_end(&y, &s);
+    lanes_bind(s.l, NULL);
+    csp_down(&s);
+    csp_up(&s);
+    assert_int_equal(files_in(s.records), 0);
+    shy_begin(&y, &s, "dh");
+    as_again(&s, 0); /* no new audits */
+    CHECK_OK(lanes_wait(s.l, t.values));
+    assert_int_equal(files_in(s.records), 1); /* since before the first share */
+    assert_null(lanes_ended(s.l));
+    assert_true(log_has(&s, "noise session audited: CSP followed the protocol"));
+    assert_false(log_has(&s, "refused the seed"));
+    as_again(&s, 0); /* it is settled */
+    shy_end(&y, &s);
+    CHECK_OK(lanes_wait(s.l, t.values));
+    take_both(&s, t.values);
+    assert_int_equal(files_in(s.records), 1);
+    end_scene(&s);
+}
+
+/* Even if the pool has enough shares of other sessions. */
+static void an_open_audit_stops_all_rounds(void **state)
+{
+    (void)state;
+    federation s;
+    uint64_t x[SESSION] = { 0 };
+    const uint8_t id[SHARES_ID] = { 1 };
+    begin_scene(&s, "open", 1, 1);
+    s.deaf = true;
+    link_up(&s);
+    CHECK_STATUS(lanes_wait(s.l, t.values), SEFL_ECLOSED);
+    assert_true(log_has(&s, "CSP did not answer an audit"));
+    CHECK_OK(shares_pool_add(s.as_pool, id, x, SESSION, 32));
+    CHECK_STATUS(lanes_wait(s.l, t.values), SEFL_ECLOSED);
+    assert_int_equal(files_in(s.records), 0);
+    assert_in_range(shares_pool_have(s.as_pool), t.values, SESSION);
+    s.deaf = false;
+    as_again(&s, 0);
+    CHECK_OK(lanes_wait(s.l, t.values));
+    assert_int_equal(files_in(s.records), 1);
+    take_both(&s, t.values);
+    end_scene(&s);
+}
+
+static void silence_hides_no_missing_noise(void **state)
+{
+    (void)state;
+    federation s;
+    shy y = { .no_noise = true };
+    begin_scene(&s, "noiseless", 1, 1);
+    shy_begin(&y, &s, "sh");
+    link_up(&s);
+    is_over(&s, "CSP failed an audit");
+    shy_end(&y, &s);
+    assert_int_equal(files_in(s.records), 1);
+    assert_true(log_has(&s, "proof_for_others=true"));
+    end_scene(&s);
+}
+
+/* A lost seed is one refusal, however often AS asks on that day. Meanwhile no share is used. */
+static void two_refusals_end_the_task(void **state)
+{
+    (void)state;
+    federation s;
+    shy y = { 0 };
+    begin_scene(&s, "lost", 1, 1);
+    shy_begin(&y, &s, "sxxx");
+    link_up(&s);
+    CHECK_STATUS(lanes_wait(s.l, t.values), SEFL_ECLOSED);
+    as_again(&s, 0);
+    shy_end(&y, &s);
+    assert_true(log_has(&s, "CSP refused the seed of an audited session"));
+    assert_true(log_has(&s, "refusal=1"));
+    assert_null(lanes_ended(s.l));
+    s.days = 1;
+    is_over(&s, "refused the seed of an audited session twice");
+    assert_true(log_has(&s, "refusal=2"));
     end_scene(&s);
 }
 
@@ -766,11 +955,265 @@ static void unanswered_audits_end_the_task(void **state)
 static void a_wrong_seed_ends_the_task(void **state)
 {
     (void)state;
+    static const char *const plans[] = { "l", "sl" };
+    for (int i = 0; i < 2; i++) {
+        federation s;
+        shy y = { 0 };
+        begin_scene(&s, i ? "late liar" : "liar", 1, 1);
+        shy_begin(&y, &s, plans[i]);
+        link_up(&s);
+        is_over(&s, "CSP failed an audit");
+        shy_end(&y, &s);
+        assert_true(log_has(&s, "the seed is not the one that CSP committed to"));
+        assert_true(log_has(&s, "proof_for_others=false"));
+        end_scene(&s);
+    }
+}
+
+/* ---- an AS that wants the seed of a session in use ------------------------------------------- */
+
+/* Asks for a seed with a signature of AS; returns the answer's kind. */
+static uint32_t ask_seed(federation *s, tls *one, const uint8_t id[SHARES_ID], const sign_key *by,
+                         uint16_t *code)
+{
+    uint8_t body[SHARES_ID + SIGN_BYTES];
+    (void)s;
+    memcpy(body, id, SHARES_ID);
+    CHECK_OK(audit_decide(body + SHARES_ID, by, id, VERDICT_AUDIT));
+    return ask(one, LINK_SEED, span_of(body, sizeof body), code);
+}
+
+/* One session as AS, on lane 0; true if CSP says that its shares are in the pool. */
+static bool one_session(federation *s, channel *ch, uint64_t audit, shares_result *got)
+{
+    uint8_t hello[LINK_PAIR + 1] = { 0 }, count[8];
+    uint64_t *x = malloc(SESSION * sizeof *x);
+    uint16_t no;
+    shares_params p = { .sign = sample_as, .csp = t.servers.csp, .audit = audit };
+    lane_params(&p, &t, s->pair, SESSION);
+    memcpy(hello, s->pair, LINK_PAIR);
+    store_u64(count, SESSION);
+    sefl_status st = link_send(ch, LINK_LANE, span_of(hello, sizeof hello));
+    for (int i = 0; i < 3 && st == SEFL_OK; i++) {
+        st = lane_hear(ch, NULL, &no);
+        assert_true(st != SEFL_OK || no == 0);
+        if (st == SEFL_OK && i == 0)
+            st = link_send(ch, LINK_FILL, span_of(count, sizeof count));
+        else if (st == SEFL_OK && i == 1)
+            st = shares_evaluate(got, x, ch, &p, &s->rng);
+    }
+    free(x);
+    return st == SEFL_OK && got->outcome == SHARES_KEPT;
+}
+
+static void no_seed_of_a_kept_session(void **state)
+{
+    (void)state;
     federation s;
-    audited_csp(&s, "liar", true, "CSP failed an audit");
-    assert_true(log_has(&s, "the seed is not the one that CSP committed to"));
-    assert_true(log_has(&s, "proof_for_others=false"));
+    tls *one;
+    uint16_t code;
+    shares_result got;
+    begin_scene(&s, "kept", 1, 0);
+    lane_host_bind(s.host, s.pair);
+    CHECK_OK(dial_as(&s, &one));
+    assert_true(one_session(&s, tls_channel(one), 0, &got));
+    assert_int_equal(shares_pool_have(s.csp_pool), SESSION);
+    assert_false(has_seed(&s, NULL));
+    assert_int_equal(ask_seed(&s, one, got.id, sample_as, &code), LINK_NO);
+    assert_int_equal(code, LINK_NO_LOST);
+    tls_close(one);
+    CHECK_OK(dial_as(&s, &one)); /* an audited one: again and again, by AS alone */
+    assert_false(one_session(&s, tls_channel(one), 1, &got));
+    assert_int_equal(got.outcome, SHARES_AUDITED);
+    assert_true(has_seed(&s, NULL));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ask_seed(&s, one, got.id, sample_as, &code), LINK_SEED);
+    assert_int_equal(ask_seed(&s, one, got.id, sample_csp, &code), 0);
+    tls_close(one);
+    assert_int_equal(shares_pool_have(s.csp_pool), SESSION);
     end_scene(&s);
+}
+
+/* AS asks for the seed on another stream just before it says KEEP on the first. */
+typedef struct greedy {
+    federation *s;
+    channel *inner;
+    int more; /* and then has another session of the same lane: 1 kept, 2 audited */
+    bool asked;
+} greedy;
+
+static sefl_status greedy_send(void *self, const void *p, size_t n)
+{
+    enum { MSG_VERDICT = 0x53480009 };
+    greedy *g = self;
+    tls *one;
+    uint8_t id[SHARES_ID];
+    uint16_t code;
+    shares_result other;
+    if (n == MSG_HEADER && load_u32(p) == MSG_VERDICT) {
+        assert_true(has_seed(g->s, id));
+        CHECK_OK(dial_as(g->s, &one));
+        assert_int_equal(ask_lane(one, g->s->pair, 1, &code), LINK_YES);
+        assert_int_equal(ask_seed(g->s, one, id, sample_as, &code), LINK_SEED);
+        tls_close(one);
+        if (g->more) {
+            CHECK_OK(dial_as(g->s, &one));
+            assert_int_equal(one_session(g->s, tls_channel(one), (uint64_t)g->more - 1, &other),
+                             g->more == 1);
+            tls_close(one);
+        }
+        g->asked = true;
+    }
+    return channel_send(g->inner, p, n);
+}
+
+static sefl_status greedy_recv(void *self, void *p, size_t n)
+{
+    return channel_recv(((greedy *)self)->inner, p, n);
+}
+
+static sefl_status greedy_flush(void *self)
+{
+    return channel_flush(((greedy *)self)->inner);
+}
+
+static const channel_ops greedy_ops = { greedy_send, greedy_recv, greedy_flush };
+
+static void no_pool_for_a_revealed_session(void **state)
+{
+    (void)state;
+    federation s;
+    begin_scene(&s, "greedy", 1, 0);
+    lane_host_bind(s.host, s.pair);
+    for (int more = 0; more < 3; more++) {
+        tls *one;
+        shares_result got;
+        CHECK_OK(dial_as(&s, &one));
+        greedy g = { .s = &s, .inner = tls_channel(one), .more = more };
+        channel ch = { .ops = &greedy_ops, .self = &g };
+        assert_false(one_session(&s, &ch, 0, &got));
+        assert_true(g.asked);
+        assert_int_equal(got.outcome, SHARES_KEPT); /* AS said so */
+        assert_int_equal(shares_pool_have(s.csp_pool), more == 1 ? SESSION : 0);
+        shares_pool_clear(s.csp_pool);
+        tls_close(one);
+    }
+    end_scene(&s);
+}
+
+/* ---- a CSP that stops between any two durable steps ------------------------------------------- */
+
+#if SEFL_FAULTS
+static void *serve_pair(void *arg)
+{
+    federation *s = ((void **)arg)[0];
+    channel *ch = ((void **)arg)[1];
+    (void)!lane_host_serve(s->host, ch);
+    channel_pair_close(ch);
+    return NULL;
+}
+
+static sefl_status keep_owed(void *ctx, const audit_record *r, const uint8_t signature[SIGN_BYTES])
+{
+    (void)signature;
+    *(audit_record *)ctx = *r;
+    return SEFL_OK;
+}
+
+/* A session, then SEED; *used: its shares were in CSP's pool; returns the answer to SEED. The fault
+ * is armed until CSP starts again, between the two. */
+static uint32_t stopped(federation *s, fault_kind kind, uint64_t nth, uint64_t audit, bool *used,
+                        bool *hit, audit_record *r)
+{
+    channel as, other;
+    pthread_t thread;
+    uint16_t code;
+    uint32_t said;
+    uint64_t x[SESSION];
+    uint8_t hello[LINK_PAIR + 1] = { 0 }, count[8], id[SHARES_ID];
+    uint16_t no = 0;
+    shares_result got = { 0 };
+    shares_params p = { .sign = sample_as, .csp = t.servers.csp, .audit = audit, .ctx = r };
+    p.owe = keep_owed;
+    tls *one;
+    csp_up(s);
+    s->stop = true;
+    pthread_join(s->thread, NULL);
+    lane_host_bind(s->host, s->pair);
+    CHECK_OK(channel_pair_new(&as, &other, test_ms(WAIT_MS)));
+    lane_params(&p, &t, s->pair, SESSION);
+    memcpy(hello, s->pair, LINK_PAIR);
+    store_u64(count, SESSION);
+    fault_arm(kind, nth);
+    assert_int_equal(pthread_create(&thread, NULL, serve_pair, (void *[]){ s, &other }), 0);
+    CHECK_OK(link_send(&as, LINK_LANE, span_of(hello, sizeof hello)));
+    CHECK_OK(lane_hear(&as, NULL, &no));
+    CHECK_OK(link_send(&as, LINK_FILL, span_of(count, sizeof count)));
+    CHECK_OK(lane_hear(&as, NULL, &no));
+    if (shares_evaluate(&got, x, &as, &p, &s->rng) == SEFL_OK)
+        (void)!lane_hear(&as, NULL, &no);
+    memcpy(id, got.id, sizeof id);
+    channel_pair_close(&as);
+    pthread_join(thread, NULL);
+    *hit = fault_was_hit();
+    fault_disarm();
+    *used = shares_pool_have(s->csp_pool) > 0;
+    s->stop = false;
+    assert_int_equal(pthread_create(&s->thread, NULL, csp_run, s), 0);
+    csp_down(s);
+
+    csp_up(s); /* the next process */
+    lane_host_bind(s->host, s->pair);
+    CHECK_OK(dial_as(s, &one));
+    assert_int_equal(ask_lane(one, s->pair, 0, &code), LINK_YES);
+    uint8_t body[SHARES_ID + SIGN_BYTES];
+    memcpy(body, id, SHARES_ID);
+    CHECK_OK(audit_decide(body + SHARES_ID, sample_as, id, VERDICT_AUDIT));
+    CHECK_OK(link_send(tls_channel(one), LINK_SEED, span_of(body, sizeof body)));
+    CHECK_OK(lane_hear(tls_channel(one), r->csp_seed, &code));
+    said = code == 0 ? LINK_SEED : LINK_NO;
+    assert_true(code == 0 || code == LINK_NO_LOST);
+    tls_close(one);
+    csp_down(s);
+    return said;
+}
+#endif
+
+/* Whichever step fails or is the last: after AUDIT the next process has the seed, and no session is
+ * ever both in the pool and revealed. */
+static void faults_of_csp(void **state)
+{
+    (void)state;
+#if SEFL_FAULTS
+    static const fault_kind kinds[] = { FAULT_WRITE, FAULT_SYNC };
+    federation s;
+    begin_scene(&s, "stops", 1, 0);
+    as_down(&s);
+    csp_down(&s);
+    for (int k = 0; k < 2; k++)
+        for (uint64_t audit = 0; audit < 2; audit++) {
+            unsigned kept = 0, shown = 0;
+            bool hit = true, used;
+            for (uint64_t nth = 1; hit; nth++) {
+                static const audit_record none;
+                audit_record r = none;
+                uint32_t said = stopped(&s, kinds[k], nth, audit, &used, &hit, &r);
+                const bool owed = memcmp(r.hello, none.hello, sizeof r.hello) != 0;
+                assert_false(used && said == LINK_SEED);
+                assert_true(!used || audit == 0);
+                if (owed) { /* nothing lost */
+                    shares_result got;
+                    assert_int_equal(said, LINK_SEED);
+                    CHECK_OK(shares_judge(&got, &r));
+                }
+                kept += used, shown += said == LINK_SEED;
+            }
+            assert_true(audit ? shown > 0 : kept > 0);
+        }
+    as_up(&s, 1, 0);
+    csp_up(&s);
+    end_scene(&s);
+#endif
 }
 
 /* ------------------------------------------------------------------------------------------------------ */
@@ -813,7 +1256,13 @@ int main(void)
         cmocka_unit_test(three_failed_checks_end_the_task),
         cmocka_unit_test(a_failed_check_is_not_lost),
         cmocka_unit_test(audited_sessions_are_not_used),
-        cmocka_unit_test(unanswered_audits_end_the_task),
+        cmocka_unit_test(a_silent_csp_is_asked_again),
+        cmocka_unit_test(an_open_audit_stops_all_rounds),
+        cmocka_unit_test(silence_hides_no_missing_noise),
+        cmocka_unit_test(two_refusals_end_the_task),
+        cmocka_unit_test(no_seed_of_a_kept_session),
+        cmocka_unit_test(no_pool_for_a_revealed_session),
+        cmocka_unit_test(faults_of_csp),
         cmocka_unit_test(a_wrong_seed_ends_the_task),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -34,7 +34,8 @@ static void a_thief_of_the_tls_key(void **state)
                 { .kind = LINK_BYE, .want = LINK_NO_ORDER },
                 { .kind = LINK_SET }, /* 0: the stream ends, as with what lanes say */
                 { .kind = LINK_LANE },
-                { .kind = LINK_FILL } };
+                { .kind = LINK_FILL },
+                { .kind = LINK_SEED } };
     enum { ASKED = sizeof ask / sizeof ask[0] };
     for (size_t i = 0; i < ASKED; i++) /* what AS itself would send now */
         switch (ask[i].kind) {

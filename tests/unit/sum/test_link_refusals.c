@@ -39,12 +39,15 @@ static void words_that_end_the_stream(void **state)
     (void)state;
     world *w = world_new("paillier", TASK_NOISE_JOINT, 40);
     connection c;
-    static const uint32_t bad[] = {
-        LINK_WELCOME,  LINK_YES,  LINK_GO,    LINK_KEPT,      LINK_PONG,
-        LINK_NO,       LINK_SUM,  LINK_PLAIN, LINK_HELLO - 1, LINK_HELLO + LINK_KINDS,
-        LINK_APPROVED, LINK_LANE, LINK_FILL,  LINK_DIGEST,    0,
-        0xffffffff
-    };
+    static const uint32_t bad[] = { LINK_WELCOME,   LINK_YES,
+                                    LINK_GO,        LINK_KEPT,
+                                    LINK_PONG,      LINK_NO,
+                                    LINK_SUM,       LINK_PLAIN,
+                                    LINK_HELLO - 1, LINK_HELLO + LINK_KINDS,
+                                    LINK_APPROVED,  LINK_LANE,
+                                    LINK_FILL,      LINK_SEED,
+                                    LINK_DIGEST,    0,
+                                    0xffffffff };
     for (int greeted = 0; greeted < 2; greeted++)
         for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
             if (greeted)

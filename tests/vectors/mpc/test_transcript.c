@@ -98,14 +98,14 @@ static void transcript_is_known(void **state)
         const char *digest[6]; /* bytes of AS, of CSP; shares of AS, of CSP; reply; w */
     } known[] = {
         { 4,
-          { "049531ba3fce13299b293fcb35a98431e684a4aab26087633a0822d4d276fe91",
+          { "dab9dbd322ed7f845d037374eb5c063f172aa49dc9f41cd3251e9eea80fd7dec",
             "c171059f79ba6225464c1adf50248b871aebb998406be1eee02c33b480ebd4bc",
             "96af64ce388beb6fea3a468659ef054a8f5a83654bf9165cb523da17bbaaf11c",
             "89f3e8833ae8259a60940d56a5c424205b38104bb57373b6c8789f4bb3a712b1",
             "a52b99aebc3b3437580365cb2e5faa84f130e3577cd976b98d51c09c336e776c",
             "28c4435dcd2124834b1d2da94a6032f7fbbabe24ae4e6997afd3c90f4345e6ff" } },
         { 1,
-          { "0b88ec90abfb7dc2ba236f103e6e8c08a6be942bd2a3467dae25089d46be4bc7",
+          { "28212a71221e76736a2dae8f8295ab7554673ce265a33705a99e1bc007cf40e3",
             "dc3e0f50faa0a0614278e74756a7bafe459cc0e9a603a6d6872be9b93d63ed65",
             "b93651c6aa6e53fe4c7937d9958554270c5cbaccfafd1b87493129503a749cc3",
             "6347bd9bfd2d2327e01826a9e7908f91f5fd9ed4077db7e402b52bf30ecd202a",
