@@ -449,7 +449,7 @@ static void test_random_walks(void **state)
                                                      [PARTICIPANT_UPLOAD] =
                                                          PARTICIPANT_GOT_RECEIPT };
     unsigned long trained = 0, stopped = 0;
-    for (unsigned long walk = 0; walk < test_count(100, 5000); walk++) {
+    for (unsigned long walk = 0; walk < test_count(500, 5000); walk++) {
         const task *task_ = walk % 2 == 0 ? &t : &sampled;
         participant *m = NULL;
         uint64_t now = 1000, encrypted = 0, sent = 0;
@@ -486,12 +486,12 @@ static void test_random_walks(void **state)
                 CHECK_OK(on(m, PARTICIPANT_REFUSED, now));
                 continue;
             }
-            round_news n =
-                news_of(task_,
-                        dice < 8   ? ROUND_OPEN
-                        : dice < 9 ? ROUND_WAITING
-                                   : ROUND_CLOSED,
-                        1 + seeded_below(&gen, 5), dice < 8 ? seeded_below(&gen, 2000) : 0);
+            uint64_t round = 1 + seeded_below(&gen, 5);
+            round_news n = news_of(task_,
+                                   dice < 8   ? ROUND_OPEN
+                                   : dice < 9 ? ROUND_WAITING
+                                              : ROUND_CLOSED,
+                                   round, dice < 8 ? seeded_below(&gen, 2000) : 0);
             participant_event e = { .kind = answer[o.kind],
                                     .news = &n,
                                     .drawn = seeded_below(&gen, 2) };
