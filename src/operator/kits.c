@@ -224,7 +224,7 @@ static sefl_status write_client(const kits_config *c, dir_tree *at, uint32_t i)
               .network = "this machine must reach AS; nobody needs to reach this machine.",
               .result = c->external
                             ? "the client trains with your program: set `trainer` in "
-                              "client/client.yml to its command first (docs/TRAINER.md). It leaves "
+                              "client/client.yml to its command first (docs/LIBRARY.md). It leaves "
                               "the final model in client/state/models."
                             : "the client trains on client/text and leaves the final model in "
                               "client/state/models." };

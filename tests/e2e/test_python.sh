@@ -1,6 +1,6 @@
 #!/bin/sh
 # The Python binding: its unit tests, an installation with pip, and clients in Python in federations of real processes:
-# the example and the programs of docs/PYTHON.md (torch.sh runs those that need PyTorch).
+# the example and the programs of docs/LIBRARY.md (torch.sh runs those that need PyTorch).
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/federation.lib.sh
@@ -25,10 +25,10 @@ python=$dir/venv/bin/python
 expect 0 "$python" -c 'import sefl; print(sefl.__file__, sefl.library_version())'
 says "$dir/venv/lib"
 
-note "docs/PYTHON.md: a federation in which all processes but one client are its programs"
+note "docs/LIBRARY.md: a federation in which all processes but one client are its programs"
 mkdir "$dir/tour"
 awk -v dir="$dir/tour" '/^```python / { file = dir "/" $2; next } /^```output / { file = dir "/" $2 ".shown"; next }
-    /^```/ { file = "" } file { print > file }' "$SEFL_SOURCE/docs/PYTHON.md"
+    /^```/ { file = "" } file { print > file }' "$SEFL_SOURCE/docs/LIBRARY.md"
 for program in "$dir"/tour/*.py; do "$python" -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$program"; done
 "$python" "$dir/tour/plan.py" > "$dir/out"
 cmp "$dir/out" "$dir/tour/plan.py.shown" || fail "plan.py prints $(cat "$dir/out")"

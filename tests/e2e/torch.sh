@@ -1,5 +1,5 @@
 #!/bin/sh
-# sefl.torch with PyTorch (make test-torch): its unit tests, the programs of docs/PYTHON.md, and the examples in
+# sefl.torch with PyTorch (make test-torch): its unit tests, the programs of docs/LIBRARY.md, and the examples in
 # federations of real processes. The convolutional network must be as good as under plain FedAvg.
 set -eu
 # shellcheck source=tests/e2e/federation.lib.sh
@@ -80,10 +80,10 @@ assert all(a[name] == b[name] for name in a if name.startswith("base."))
 assert not any(a[name] == b[name] for name in a if name.startswith("adapter."))' "$dir/base.safetensors" "$last" ||
     fail "other tensors than the adapters changed"
 
-note "docs/PYTHON.md"
+note "docs/LIBRARY.md"
 mkdir "$dir/tour"
 awk -v dir="$dir/tour" '/^```python / { file = dir "/" $2; next } /^```/ { file = "" } file { print > file }' \
-    "$SEFL_SOURCE/docs/PYTHON.md"
+    "$SEFL_SOURCE/docs/LIBRARY.md"
 program=$dir/tour/torch_client.py owner=
 $python "$program" start "$dir/tour.safetensors"
 federate toured 3 "$dir/tour.safetensors"

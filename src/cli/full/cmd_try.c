@@ -331,7 +331,7 @@ static void tell_result(trial *t)
                t->t.unit == TASK_UNIT_RECORD ? "record, not for a client" : "client");
     printf("          For trials only: %s/federation holds the keys of all parties.\n"
            "model     %s/model.safetensors, vocabulary %s/vocab.txt\n"
-           "pytorch   %s/model-pytorch.safetensors (docs/PYTHON.md)\n"
+           "pytorch   %s/model-pytorch.safetensors (docs/LIBRARY.md)\n"
            "report    %s/report.html\n"
            "time      %.0f s\n",
            o, o, o, o, o, clock_since(t->run.began_ns));

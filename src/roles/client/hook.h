@@ -37,7 +37,7 @@ enum { HOOK_LOG = 8 << 20 };
 /* The settings that clients and experiments share (SETTING_ROW in config/settings.h). */
 #define HOOK_SETTINGS(S)                                                                          \
     S("trainer", TEXT, trainer, "", 0, 0, NULL,                                                   \
-      "shell command that trains instead of the built-in training (docs/TRAINER.md); it runs in " \
+      "shell command that trains instead of the built-in training (docs/LIBRARY.md); it runs in " \
       "the folder of this file",                                                                  \
       .arg = "COMMAND", .command = true)                                                          \
     S("trainer_timeout", U64, trainer_timeout, "0", 0, 31536000, NULL,                            \
