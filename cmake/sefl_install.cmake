@@ -37,7 +37,7 @@ endforeach()
 install(FILES ${made}/sefl.bash COMPONENT program
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME sefl)
 
-# Dashboard and alerts for those who monitor a server (docs/METRICS.md).
+# Dashboard and alerts for those who monitor a server (docs/OPERATING.md).
 if(NOT SEFL_CORE_ONLY)
     install(FILES ${CMAKE_SOURCE_DIR}/packaging/grafana/sefl.json
         ${CMAKE_SOURCE_DIR}/packaging/prometheus/sefl.rules.yml COMPONENT program

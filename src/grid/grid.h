@@ -6,7 +6,7 @@
  *     R  = the largest R with R^2 + 5.27 R + d/4 + 2.64 sqrt(d) <= S2      the clip in fine steps
  *     no sum of K clients with |X_i| <= B wraps in a ring of k bits if K B < (2^(k-1) - 128) 2^t
  *
- * (docs/PARAMETERS.md derives these formulas. The noise's standard deviation is 9.43920 coarse
+ * (docs/PROTOCOL.md derives these formulas. The noise's standard deviation is 9.43920 coarse
  * steps; the smaller 9.43919 ensures that rounding never lowers z. 5.27 and 2.64 keep the
  * probability that a quantised vector is rejected below 2^-20. 128 coarse steps are reserved for
  * the noise.) The bounds use integers only (128 bits, floor), so all machines agree to the bit.

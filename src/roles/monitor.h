@@ -9,7 +9,7 @@
  *     monitor_count(&p, MONITOR_NEEDED, t->threshold);  // then a server's own
  *
  * MONITOR_LIST is the only list of the metrics: `scripts/metrics-table` makes the table of
- * docs/METRICS.md from it. Any user of the machine may read the page. So it shows what is public
+ * docs/OPERATING.md from it. Any user of the machine may read the page. So it shows what is public
  * and counts over all clients; no label ever names a client or depends on a client's data. A task
  * that does not publish participation (task.publish_count) shows no metric of the kind COUNTS, from
  * which a reader could tell how many clients took part in a round; nor do the steps and bytes that

@@ -100,8 +100,8 @@ awk -F' [|] ' '/^## / { on = /train|task|experiment/ }
 # metrics of both servers
 scripts/metrics-table > "$dir/code"
 [ "$(wc -l < "$dir/code")" -ge 40 ] || fail "the metrics were not found"
-sed -n '/^| name | type/,/^$/{ /^$/d; p; }' docs/METRICS.md | diff -u - "$dir/code" ||
-    fail "the table of docs/METRICS.md is old: scripts/metrics-table prints it"
+sed -n '/^| name | type/,/^$/{ /^$/d; p; }' docs/OPERATING.md | diff -u - "$dir/code" ||
+    fail "the table of docs/OPERATING.md is old: scripts/metrics-table prints it"
 
 # files that the documents name exist: by path, or by the end of a path
 git ls-files > "$dir/files" 2> /dev/null || find . -type f > "$dir/files"

@@ -1,7 +1,7 @@
 /* pack: derives the grid, widths and bounds of a task's slots, and proves that sums fit.
  *
  * Every party derives a pack from (clients, clip, noise, dimension, scheme) when it reads the task,
- * gets the same result, and refuses a task whose sum could overflow. docs/PARAMETERS.md uses the
+ * gets the same result, and refuses a task whose sum could overflow. docs/PROTOCOL.md uses the
  * same letters:
  *   k  ring width of the coarse lattice, the circuit's input      (16 usually)
  *   t  fraction bits below that lattice                            (12, or 14 if z >= 4)

@@ -1,4 +1,4 @@
-/* Worked examples of docs/PARAMETERS.md, refusals, and the range check of values. */
+/* Worked examples of docs/PROTOCOL.md, Parameters; refusals, and the range check of values. */
 #include "crypto/ahe/pack.h"
 
 #include "support/check.h"
@@ -55,7 +55,7 @@ static void test_decimal(void **state)
     }
 }
 
-/* docs/PARAMETERS.md section 4 */
+/* docs/PROTOCOL.md, From a task to these numbers */
 static void test_widths(void **state)
 {
     static const struct {
