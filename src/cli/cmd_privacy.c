@@ -126,9 +126,9 @@ static void plan_text(const plan *p)
                  "   <- limited by the budget");
     text_epsilon("epsilon against others", p->q.others, p->q.delta, "");
     if (p->q.rate < 1 && !p->q.public_count && !p->q.unit_record)
-        printf("%-34s the number of participants is never published (divisor: rate x enrolled, or "
-               "the weight slot)\n",
-               "  with sampling only if");
+        printf("%-34s AS keeps the number of participants secret, and divides the sum by rate x "
+               "enrolled (or by the weight slot)\n",
+               "  this one holds only if");
     if (p->pld) {
         printf("%-34s %.4g to %.4g against a server, %.4g to %.4g against others\n",
                "  the same, numerical (PLD)", down(p->pld_server.lower), up(p->pld_server.upper),

@@ -115,11 +115,11 @@ static sefl_status check_filter(const task *t)
               "sampling, so privacy.sampling must be all; rounds.separation lets clients take "
               "turns instead");
     SEFL_NEED(t->server != TASK_ADAM, SEFL_EINVAL,
-              "task: privacy.filter: a single round has more noise, which the divisor of server "
-              "Adam does not stand, so server.step must be average or momentum");
+              "task: privacy.filter: single rounds then have more noise, too much for the divisor "
+              "of server Adam, so server.step must be average or momentum");
     SEFL_NEED(t->weights == TASK_EQUAL, SEFL_EINVAL,
-              "task: privacy.filter: a single round has more noise, which the divisor of capped "
-              "weights does not stand, so privacy.weights must be equal");
+              "task: privacy.filter: single rounds then have more noise, too much for the divisor "
+              "of capped weights, so privacy.weights must be equal");
     SEFL_NEED(t->rounds <= DP_FILTER_ROUNDS_MAX, SEFL_EINVAL,
               "task: rounds.count is %llu: at most %d with privacy.filter",
               (unsigned long long)t->rounds, DP_FILTER_ROUNDS_MAX);

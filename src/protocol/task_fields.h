@@ -79,8 +79,8 @@
     S("privacy.clip", DECIMAL, t.clip, "1", 0, 0, NULL,                                            \
       "maximum L2 norm of an update (of one record's part, if privacy.unit is record)")            \
     S("privacy.clip_quantile", NANO, clip_quantile, "0", 0, 1, NULL,                               \
-      "share of the clients whose updates the clip shall leave as they are: AS finds this clip "   \
-      "privately, round by round, from privacy.clip on; 0 means that privacy.clip stays")          \
+      "share of the clients whose updates the clip leaves unchanged: AS finds such a clip "        \
+      "privately, round by round, starting from privacy.clip; 0 keeps privacy.clip")               \
     S("privacy.noise", CHOICE, t.noise, "joint", 0, 0, RELEASE_MODE_WORDS, RELEASE_MODE_HELP)      \
     S("privacy.z", DECIMAL, t.z, "0", 0, 0, NULL,                                                  \
       "noise multiplier: the noise's standard deviation divided by the sensitivity; 0 means the "  \
@@ -95,9 +95,10 @@
       "accept a z with which privacy.epsilon allows fewer rounds than rounds.count: the ledgers "  \
       "then end the task early")                                                                   \
     S("privacy.filter", FILTER, t.filter, "", 0, 0, NULL,                                          \
-      "correlated noise: up to four numbers of 0 to 4096; round r takes back number j / 4096 of "  \
-      "the noise of round r - j; if empty, the noise of each round is independent; auto chooses "  \
-      "one number for clients that take turns")                                                    \
+      "correlated noise: up to four numbers of 0 to 4096. Each round subtracts part of the noise " \
+      "of the rounds before it; the j-th number, divided by 4096, is that part for the j-th "      \
+      "round before. If empty, the noise of each round is independent; auto chooses the numbers "  \
+      "for clients that take turns")                                                               \
     S("privacy.unit", CHOICE, t.unit, "client", 0, 0, "client record",                             \
       "what the claim protects: all text of a client, or a single record")                         \
     S("privacy.records_max", U64, t.records_max, "0", 0, 1 << 20, NULL,                            \
@@ -138,7 +139,8 @@
       "maximum number of rounds in which a client takes part; 0 means no limit")                   \
     S("rounds.separation", U64, t.separation, "1", 1, UINT32_MAX, NULL,                            \
       "a client takes part again only this many rounds later, or more; 1 means that it may take "  \
-      "part in every round. Clients take turns: each has one of this many groups of rounds")       \
+      "part in every round. Clients take turns: each belongs to one of this many groups, and "     \
+      "each round is the turn of one group")                                                       \
     S("rounds.patience", U64, t.patience, "0", 0, 1000000, NULL,                                   \
       "end the task after this many rounds without improvement; 0 means never")                    \
     S("server.step", CHOICE, t.server, "average", 0, 0, "average momentum adam",                   \

@@ -510,8 +510,8 @@ static sefl_status forget_round(as_rounds *r, uint64_t round)
     return st == SEFL_OK ? r->store->wipe(r->store->ctx, round) : st;
 }
 
-/* A round that the model does not contain, because its release failed or was blocked, is no round
- * to take noise back from. */
+/* Keeps the noise of the last released round only: if the release of a round failed or was
+ * blocked, the model does not contain its noise, so no later round may take it back. */
 sefl_status as_rounds_keep_history(as_rounds *r)
 {
     history_fresh *f = &r->fresh;

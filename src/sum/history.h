@@ -21,8 +21,9 @@
  * while it waits for the uploads of the next round. A process that dies before leaves the round
  * out. AS lists a record only after it is stored: if AS dies after CSP's reply, it needs the
  * record again. The next reveal borrows `fresh`, and gives it back if it fails before
- * history_begin. That writes over the oldest record: b = 1 needs 8 bytes per value. If the reveal
- * then fails, the next attempt reads the store; what is not there is left out.
+ * history_begin, which writes the new record into the memory of the oldest one, so that b = 1
+ * needs only 8 bytes per value. If the reveal fails after that, the next attempt reads the records
+ * from the store and leaves out what it does not find there.
  *
  * A record outlives the wipe of its round's other secrets. A server wipes it when round r + b is
  * over, at once if the round is skipped or blocked, and at the end of the task.

@@ -35,7 +35,7 @@ fed_clients 1 2 3
 not_taken() { grep -q "voucher refused" "$dir/log/csp" && grep -q "answers 403" "$dir/log/client-03"; }
 fed_until 40 "refusal" not_taken
 ! grep -q '"round done"' "$dir/log/client-03" || fail "client-03 uploaded"
-[ -z "$(ls "$fed/aggregator/models" 2> /dev/null)" ] || fail "a round was opened"
+[ -z "$(ls "$fed/aggregator/models" 2> /dev/null)" ] || fail "a round was revealed"
 agreed
 
 note "paillier"
@@ -49,6 +49,6 @@ fed_clients 1 2 3
 refused() { grep -q "AS states 3 clients, the operator approved 2" "$dir/log/$1"; }
 fed_until 40 "refusal" refused csp
 fed_until 10 "reason at AS" refused aggregator
-[ -z "$(ls "$fed/aggregator/models" 2> /dev/null)" ] || fail "a round was opened"
+[ -z "$(ls "$fed/aggregator/models" 2> /dev/null)" ] || fail "a round was revealed"
 agreed
 note "all done"

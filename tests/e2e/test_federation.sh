@@ -136,7 +136,7 @@ fed_kill KILL client-07 client-08
 before=$(count_skipped)
 released=$(count_released)
 fed_until 60 "skipped round" more_skipped
-[ "$(count_released)" -eq "$released" ] || fail "a round was opened without clients"
+[ "$(count_released)" -eq "$released" ] || fail "a round was revealed without clients"
 fed_clients 1 2 3 4 5 6 7 8
 everybody_done 60
 said=$("$SEFL" verify "$fed" 2>&1) || fail "$said"

@@ -63,7 +63,7 @@ check() {
     said=$("$SEFL_TOOLS/audit" "$fed" 2>&1) || fail "$said"
     # the mark is durable before the log line is written, so a round may have no line, but never two
     twice=$(grep '"event":"round revealed"' "$dir/log/csp" | sed 's/.*"round":\([0-9]*\).*/\1/' | sort | uniq -d)
-    [ -z "$twice" ] || fail "round $twice was opened twice"
+    [ -z "$twice" ] || fail "round $twice was revealed twice"
     note "run $run: $said"
 }
 

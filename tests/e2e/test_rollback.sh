@@ -43,10 +43,10 @@ round=3
 fed_until 60 "header $round" has csp "header signed" $round
 stop csp
 opened=$(grep -c '"event":"round revealed"' "$dir/log/csp")
-[ "$opened" -lt $round ] || fail "round $round was opened too soon for this test"
+[ "$opened" -lt $round ] || fail "round $round was revealed too soon for this test"
 cp -a "$fed/csp/state" "$dir/csp-old"
 fed_csp
-fed_until 60 "opening of round $round" has csp "round revealed" $round
+fed_until 60 "reveal of round $round" has csp "round revealed" $round
 stop csp
 rm -rf "$fed/csp/state"
 mv "$dir/csp-old" "$fed/csp/state"
@@ -56,7 +56,7 @@ fed_until 60 "next round" settled
 named csp || fail "CSP does not say that its state is old"
 if fed_ended aggregator; then named aggregator || fail "the aggregator ended without naming CSP's old state"; fi
 twice=$(grep '"event":"round revealed"' "$dir/log/csp" | sed 's/.*"round":\([0-9]*\).*/\1/' | sort | uniq -d)
-[ -z "$twice" ] || fail "round $twice was opened twice"
+[ -z "$twice" ] || fail "round $twice was revealed twice"
 
 # CSP's machine is set back to a moment between charge and reveal, and AS was killed after the output had left, before
 # it stored the integers. AS has acknowledged the output's digest: CSP must skip the round, not reveal it again.

@@ -2,7 +2,7 @@
 # Two aggregators that are one server: one PostgreSQL, one folder, one haproxy (TCP mode) before both, 16 clients. The
 # test kills -9 either aggregator, or PostgreSQL, at seeded moments (SEFL_TEST_SEED) and starts it again, or stops an
 # aggregator for longer than its lease (SIGSTOP) and lets it go on. The run completes; then the audit (tests/tools) checks that every acknowledged update is in its sum once, that no charge is lost
-# and that each round has one opening.
+# and that each round is revealed once.
 #
 # A few of these in CI; with SEFL_SOAK 20 kills of the aggregators, 5 stops, and 5 kills of PostgreSQL.
 set -eu
@@ -155,7 +155,7 @@ fed_done one 30
 fed_done two 30
 said=$("$SEFL_TOOLS/audit" "$fed" "$url" "$a/shared" 2>&1) || fail "$said"
 twice=$(grep '"event":"round revealed"' "$dir/log/csp" | sed 's/.*"round":\([0-9]*\).*/\1/' | sort | uniq -d)
-[ -z "$twice" ] || fail "round $twice was opened twice"
+[ -z "$twice" ] || fail "round $twice was revealed twice"
 case $said in *"blocked 0"*) ;; *) fail "$said" ;; esac
 note "$n failures: $said"
 

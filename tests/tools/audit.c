@@ -7,8 +7,8 @@
  *              are all of them, and the root that AS signed to CSP is theirs)
  *   receipts   each receipt that a client holds (checked: AS's signature) is one of those updates
  *   proofs     what a client stored as counted was kept by CSP, and what it stored as missed was not
- *   openings   CSP opened a round once, under one attempt id, no id twice; a round with a model is
- *              opened; an opened one is charged in both ledgers
+ *   reveals    CSP revealed a round once, under one attempt id, no id twice; a round with a model is
+ *              revealed; a revealed one is charged in both ledgers
  *   models     the model that a header names is the file that the latest release left
  *   ledgers    AS's and CSP's are the same bytes
  *
@@ -159,10 +159,10 @@ static sefl_status check_opening(audit *a, const journal_round *r)
         memcpy(a->kept, a->member, sizeof a->kept), a->kept_n = a->members;
     SEFL_CHECK(r->has_set && s.clients == a->kept_n &&
                    (task_is_sealed(&a->t) || memcmp(s.set, r->set, 32) == 0),
-               SEFL_ESTATE, "round %" PRIu64 ": CSP opened another set than the frozen one",
+               SEFL_ESTATE, "round %" PRIu64 ": CSP revealed another set than the frozen one",
                r->round);
     SEFL_CHECK(s.clients >= a->t.threshold, SEFL_ESTATE,
-               "round %" PRIu64 ": opened with %u clients, below the threshold", r->round,
+               "round %" PRIu64 ": revealed with %u clients, below the threshold", r->round,
                s.clients);
     for (uint64_t i = 0; i < a->opened && a->t.noise == TASK_NOISE_JOINT; i++)
         SEFL_CHECK(memcmp(a->id[i], id, NOISE_ID) != 0, SEFL_ESTATE,
@@ -170,7 +170,7 @@ static sefl_status check_opening(audit *a, const journal_round *r)
     memcpy(a->id[a->opened++], id, NOISE_ID);
     SEFL_CHECK(ledger_has(a->as_ledger, a->t.id, r->round) &&
                    ledger_has(a->csp_ledger, a->t.id, r->round),
-               SEFL_ESTATE, "round %" PRIu64 " was opened and is not charged", r->round);
+               SEFL_ESTATE, "round %" PRIu64 " was revealed and is not charged", r->round);
 done:
     buf_clear(&b);
     return st;
@@ -215,18 +215,18 @@ static sefl_status check_round(audit *a, uint64_t round)
         SEFL_TRY(check_opening(a, &ours));
     else
         SEFL_CHECK(theirs.state == CSP_SKIPPED && !ledger_has(a->csp_ledger, a->t.id, round),
-                   SEFL_ESTATE, "round %" PRIu64 ": state %u at CSP, or charged and not opened",
+                   SEFL_ESTATE, "round %" PRIu64 ": state %u at CSP, or charged and not revealed",
                    round, theirs.state);
     snprintf(name, sizeof name, "aggregator/models/round-%" PRIu64 ".safetensors", round);
     if (file_exists(at(a, name))) {
         SEFL_CHECK(theirs.state == CSP_REVEALED && !ours.skipped, SEFL_ESTATE,
-                   "round %" PRIu64 " has a model and was not opened", round);
+                   "round %" PRIu64 " has a model and was not revealed", round);
         SEFL_TRY(file_hash(a->latest, at(a, name)));
         a->swept = false;
         a->released++;
     } else if (journal_fact_get(a->as, round, "blocked", &why) == SEFL_OK) {
         SEFL_CHECK(theirs.state == CSP_REVEALED && !ours.skipped, SEFL_ESTATE,
-                   "round %" PRIu64 " was blocked and not opened", round);
+                   "round %" PRIu64 " was blocked and not revealed", round);
         a->blocked++;
     } else if (ours.skipped) {
         a->skipped++;

@@ -132,9 +132,11 @@ static void print_table(const char *title, const char *about, const setting_def 
 static int table(void *options)
 {
     (void)options;
-    printf(
-        "# Settings\n\nThis page lists every key of every settings file and of `sefl train --set`. "
-        "`sefl config table` writes it\nfrom the program's tables, and a test compares the two.\n");
+    printf("# Settings\n\nFor everybody who writes a settings file. This page lists every key of "
+           "every "
+           "settings file and of\n`sefl train --set`. `sefl config table` writes it from the "
+           "program's "
+           "tables, and a test compares the two.\n");
     for (const config_kind *k = config_kinds; k->name; k++)
         print_table(k->file, k->about, config_kind_schema(k));
     print_table("sefl train", "'sefl train --set' and '--set-file'", cmd_train.schema);

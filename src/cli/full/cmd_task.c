@@ -291,7 +291,7 @@ static void show_privacy(const task *t)
         printf("noise        %s, z %s, clip %s (sensitivity %.6g)\n", task_mode(t)->name, t->z,
                t->clip, t->ahe.pack.sensitivity);
     if (t->clip_quantile > 0)
-        printf("clip         found privately: it shall leave %g of the updates as they are\n",
+        printf("clip         found privately: it leaves the share %g of the updates unchanged\n",
                t->clip_quantile);
     if (t->claim)
         printf("claim        epsilon %g at delta %g, for a %s\n", t->epsilon, t->delta,

@@ -66,13 +66,12 @@ static void print_privacy(const demo_facts *s, const run_totals *t, const plan_n
         printf("  epsilon spent           %.1f at delta %g against a server%s\n",
                t->all.epsilon_server, s->task->delta,
                t->all.epsilon_server > 10 ? ": too large to protect anyone" : "");
-    printf("  epsilon %g               %s\n"
-           "                          (delta %g): then the noise is a third of the largest update; "
-           "with\n"
-           "                          %" PRIu64 " it would be as large as the update,\n"
-           "                          with %.0f as small as in this demo, which has %" PRIu32
-           " clients\n",
-           n->epsilon, need, n->delta, n->no_larger, as_here(s, n), s->clients);
+    printf(
+        "  epsilon %g               %s\n"
+        "                          (delta %g). The noise is then a third of the largest update;\n"
+        "                          with %" PRIu64 " clients it is as large as that update, and\n"
+        "                          %.0f have the ratio of this demo with its %" PRIu32 " clients\n",
+        n->epsilon, need, n->delta, n->no_larger, as_here(s, n), s->clients);
 }
 
 static void print_cost(const demo_result *r, const demo_facts *s, const run_totals *t)

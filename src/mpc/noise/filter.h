@@ -19,8 +19,8 @@
  *
  * The modulus shrinks by 12 bits when H is made, so no share needs a truncation protocol. H of both
  * servers together differs from the exact number by less than one unit of 2^-F; docs/PRIVACY.md
- * charges it. Only d leaves a server: y on the fine grid shows the roundings of the last
- * round, so a server never releases it.
+ * charges it. Only d leaves a server, never y: the low bits of y depend on the rounding errors of
+ * earlier rounds, which the other server must not see.
  *
  * A lag whose numbers one server has lost is left out by both (noise_params.lags): that removes
  * terms from the sensitivity, and the release only becomes noisier. docs/PRIVACY.md has the proof.
