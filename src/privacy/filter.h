@@ -1,4 +1,4 @@
-/* filter: noise that remembers. Each round takes back part of the noise of the rounds before it.
+/* filter: correlated noise. Each round takes back part of the noise of the rounds before it.
  *
  * A task with a filter releases R = A + B W, not A + W: A has the sums of the rounds as rows, W the
  * fresh noise, and B is lower triangular with 1 on the diagonal and c_j = -gamma_j / 2^12 at lag j,

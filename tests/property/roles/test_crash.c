@@ -87,7 +87,7 @@ static unsigned long one_run(unsigned run, unsigned long kills, seeded *g)
     fed_kill(&f.aggregator); /* only late clients remain to wait for */
     assert_int_equal(verify(&f, &least, &most), f.t.rounds);
     verify_coins(&f);
-    printf("run %u, %s: %lu kills; CSP opened %u rounds, announced %u outputs again\n", run,
+    printf("run %u, %s: %lu kills; CSP revealed %u rounds, announced %u outputs again\n", run,
            schemes[run % 2], done, events(&f, "CSP.log", "round revealed"),
            events(&f, "CSP.log", "output announced again"));
     fed_end(&f);
