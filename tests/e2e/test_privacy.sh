@@ -24,11 +24,11 @@ plan 0 --epsilon 8 --sample-rate 0.1 --max-rounds-per-client 5
 says "WARNING"; says "150 clients on average, not 300"; says "(150 per round"
 plan 0 --epsilon 8 --sample-rate 0.1 --max-rounds-per-client 10; says_not "WARNING"
 # publishing the number of participants removes the amplification from both epsilons
-plan 0 --z 4 --sample-rate 0.1; says "number of participants is never published"
+plan 0 --z 4 --sample-rate 0.1; says "AS keeps the number of participants secret"
 others=$(echo "$out" | awk '/against others/ { print $4 }')
 server=$(echo "$out" | awk '/against a server/ { print $5 }')
 [ "$others" != "$server" ] || fail "no amplification: $out"
-plan 0 --z 4 --sample-rate 0.1 --public-count; says_not "never published"
+plan 0 --z 4 --sample-rate 0.1 --public-count; says_not "keeps the number of participants secret"
 got=$(echo "$out" | awk '/epsilon against/ { printf "%s ", $3 == "a" ? $5 : $4 }')
 [ "$got" = "$server $server " ] || fail "amplified with a published count: $out"
 plan 0 --z 0.05 --noise cdp --pld; says "PLD"
