@@ -33,12 +33,10 @@ enum {
     RUNS_MAX = 1000,
 };
 
-static const char *const columns[] = {
-    "model",   "block",    "scheme",     "key_bits",   "values",       "clients",
-    "threads", "run",      "seed",       "quantise_s", "encrypt_s",    "upload_s",
-    "add_s",   "open_s",   "shares_s",   "reveal_s",   "decrypt_s",    "total_s",
-    "run_s",   "up_bytes", "down_bytes", "link_bytes", "shares_bytes", NULL,
-};
+static const char columns[] =
+    "model block scheme key_bits values clients threads run seed quantise_s encrypt_s upload_s "
+    "add_s "
+    "open_s shares_s reveal_s decrypt_s total_s run_s up_bytes down_bytes link_bytes shares_bytes";
 
 /* One run; the members are described in cost.h. */
 typedef struct parts {
@@ -301,38 +299,35 @@ static sefl_status add_row(sheet *s, const cost_run *g, const cost_case *c)
 {
     const task *t = &g->f->task;
     const parts *p = &g->p;
-    return sheet_add(s, (sheet_cell[]){ sheet_text(c->model),
-                                        sheet_number(c->block),
-                                        sheet_text(c->scheme),
-                                        sheet_number(task_is_sealed(t) ? NAN : g->e.key_bits),
-                                        sheet_number((double)t->values),
-                                        sheet_number(g->f->clients),
-                                        sheet_number(pool_threads(g->pool)),
-                                        sheet_number((double)s->rows + 1),
-                                        sheet_number(SEED),
-                                        sheet_number(p->quantise),
-                                        sheet_number(p->encrypt),
-                                        sheet_number(p->upload),
-                                        sheet_number(p->add),
-                                        sheet_number(p->open),
-                                        sheet_number(p->shares),
-                                        sheet_number(p->reveal),
-                                        sheet_number(p->decrypt),
-                                        sheet_number(p->total),
-                                        sheet_number(p->run),
-                                        sheet_number((double)task_body_bytes(t)),
-                                        sheet_number(4 * (double)t->params),
-                                        sheet_number(p->link_bytes),
-                                        sheet_number(p->shares_bytes) });
+    return sheet_add(s, (const char *[]){ c->model, c->scheme },
+                     (double[]){ c->block,
+                                 task_is_sealed(t) ? NAN : g->e.key_bits,
+                                 (double)t->values,
+                                 g->f->clients,
+                                 pool_threads(g->pool),
+                                 (double)s->rows + 1,
+                                 SEED,
+                                 p->quantise,
+                                 p->encrypt,
+                                 p->upload,
+                                 p->add,
+                                 p->open,
+                                 p->shares,
+                                 p->reveal,
+                                 p->decrypt,
+                                 p->total,
+                                 p->run,
+                                 (double)task_body_bytes(t),
+                                 4 * (double)t->params,
+                                 p->link_bytes,
+                                 p->shares_bytes });
 }
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
 static sefl_status case_open(sheet *s, const paper_options *o, const cost_case *c)
 {
-    char name[SHEET_NAME_MAX + 1];
-    snprintf(name, sizeof name, "cost/%s-%u-%s", c->model, c->block, c->scheme);
-    return sheet_open(s, o, name, columns);
+    return sheet_open(s, o, columns, "cost/%s-%u-%s", c->model, c->block, c->scheme);
 }
 
 /* Estimates the seconds of a run from earlier runs, of this or another block size, which take time
@@ -343,7 +338,7 @@ static sefl_status expect(double *seconds, const paper_options *o, const cost_ca
     *seconds = 0;
     for (size_t i = 0; i < sizeof from / sizeof *from && *seconds == 0; i++) {
         const double l = c->block, m = from[i] ? from[i] : c->block;
-        sheet s;
+        sheet s = { 0 };
         SEFL_PASS(case_open(&s, o, &(cost_case){ c->model, (unsigned)m, c->scheme }));
         if (s.rows > 0)
             *seconds =
@@ -370,7 +365,7 @@ sefl_status cost_measure(const paper_options *o, const cost_case *c, unsigned ru
             SEFL_TRY(cost_run_open(&g, c, key));
         SEFL_TRY(one_run(&g));
         SEFL_TRY(add_row(&s, &g, c));
-        SEFL_TRY(sheet_save(&s, o));
+        SEFL_TRY(sheet_save(&s));
         paper_say(o, "cost  %-11s l = %-2u %-8s run %zu/%u  total %.3f s, encrypt %.3f s", c->model,
                   c->block, c->scheme, s.rows, runs, g.p.total, g.p.encrypt);
     }
@@ -424,59 +419,53 @@ sefl_status paper_cost(const paper_options *o)
 
 /* ---- the figure ------------------------------------------------------------------------------ */
 
-static const char *const summary_columns[] = {
-    "model",        "block",    "scheme",     "runs",       "clients",
-    "threads",      "values",   "quantise_s", "encrypt_s",  "encrypt_sd",
-    "upload_s",     "add_s",    "open_s",     "shares_s",   "reveal_s",
-    "decrypt_s",    "total_s",  "total_sd",   "speedup",    "encrypt_speedup",
-    "values_ratio", "up_bytes", "down_bytes", "link_bytes", "shares_bytes",
-    NULL,
-};
+static const char summary_columns[] =
+    "model block scheme runs clients threads values quantise_s encrypt_s encrypt_sd upload_s add_s "
+    "open_s shares_s reveal_s decrypt_s total_s total_sd speedup encrypt_speedup values_ratio "
+    "up_bytes down_bytes link_bytes shares_bytes";
 
-static double mean_of(const sheet *s, const char *column, double *sd)
+static spread spread_in(const sheet *s, const char *column)
 {
     double v[RUNS_MAX] = { 0 };
     size_t n = s->rows < RUNS_MAX ? s->rows : RUNS_MAX;
     for (size_t i = 0; i < n; i++)
         v[i] = sheet_get(s, i, column);
-    const spread of = spread_of(v, n);
-    if (sd)
-        *sd = of.sd;
-    return of.mean;
+    return spread_of(v, n);
 }
 
-/* Adds the means of a case; base: the same case with block 1, empty if it was not measured. */
+/* Returns a column's mean over the same case with block 1 divided by its mean; NAN if the former
+ * was not measured. */
+static double gain(const sheet *s, const sheet *base, const char *column)
+{
+    return spread_in(base, column).mean / spread_in(s, column).mean;
+}
+
+/* Adds the means of a case. */
 static sefl_status summarise(sheet *out, const sheet *s, const sheet *base)
 {
-    double encrypt_sd, total_sd;
-    const double encrypt = mean_of(s, "encrypt_s", &encrypt_sd);
-    const double total = mean_of(s, "total_s", &total_sd);
-    const double values = mean_of(s, "values", NULL);
-    return sheet_add(out, (sheet_cell[]){ sheet_text(sheet_get_text(s, 0, "model")),
-                                          sheet_number(sheet_get(s, 0, "block")),
-                                          sheet_text(sheet_get_text(s, 0, "scheme")),
-                                          sheet_number((double)s->rows),
-                                          sheet_number(mean_of(s, "clients", NULL)),
-                                          sheet_number(mean_of(s, "threads", NULL)),
-                                          sheet_number(values),
-                                          sheet_number(mean_of(s, "quantise_s", NULL)),
-                                          sheet_number(encrypt),
-                                          sheet_number(encrypt_sd),
-                                          sheet_number(mean_of(s, "upload_s", NULL)),
-                                          sheet_number(mean_of(s, "add_s", NULL)),
-                                          sheet_number(mean_of(s, "open_s", NULL)),
-                                          sheet_number(mean_of(s, "shares_s", NULL)),
-                                          sheet_number(mean_of(s, "reveal_s", NULL)),
-                                          sheet_number(mean_of(s, "decrypt_s", NULL)),
-                                          sheet_number(total),
-                                          sheet_number(total_sd),
-                                          sheet_number(mean_of(base, "total_s", NULL) / total),
-                                          sheet_number(mean_of(base, "encrypt_s", NULL) / encrypt),
-                                          sheet_number(mean_of(base, "values", NULL) / values),
-                                          sheet_number(mean_of(s, "up_bytes", NULL)),
-                                          sheet_number(mean_of(s, "down_bytes", NULL)),
-                                          sheet_number(mean_of(s, "link_bytes", NULL)),
-                                          sheet_number(mean_of(s, "shares_bytes", NULL)) });
+    const struct {
+        const char *name;
+        double value;
+    } others[] = {
+        { "runs", (double)s->rows },
+        { "encrypt_sd", spread_in(s, "encrypt_s").sd },
+        { "total_sd", spread_in(s, "total_s").sd },
+        { "speedup", gain(s, base, "total_s") },
+        { "encrypt_speedup", gain(s, base, "encrypt_s") },
+        { "values_ratio", gain(s, base, "values") },
+    };
+    double v[SHEET_COLUMNS_MAX];
+    char name[SETTING_WORD_BYTES];
+    size_t n = 0, other = 0;
+    for (unsigned i = 0; i < out->width; i++) {
+        setting_word_at(name, out->columns, i);
+        if (other < sizeof others / sizeof *others && strcmp(name, others[other].name) == 0)
+            v[n++] = others[other++].value;
+        else if (setting_word(SHEET_TEXTS, name) < 0)
+            v[n++] = spread_in(s, name).mean;
+    }
+    return sheet_add(
+        out, (const char *[]){ sheet_get_text(s, 0, "model"), sheet_get_text(s, 0, "scheme") }, v);
 }
 
 enum { SERIES = 4, BLOCKS = PAPER_BLOCK_SIZES };
@@ -537,17 +526,18 @@ static sefl_status draw(const paper_options *o, const sheet *all)
     return paper_svg(o, "cost", c, sizeof c / sizeof *c);
 }
 
-static sefl_status summarise_all(sheet *all, const paper_options *o, const char *model,
-                                 const char *scheme)
+/* Adds the cases of series k to the summary. */
+static sefl_status summarise_all(sheet *all, const paper_options *o, int k)
 {
     sefl_status st = SEFL_OK;
     sheet s = { 0 }, base = { 0 };
-    SEFL_TRY(case_open(&base, o, &(cost_case){ model, 1, scheme }));
+    cost_case c = { k < 2 ? "lstm" : "transformer", 1, k % 2 == 0 ? "pad" : "paillier" };
+    SEFL_TRY(case_open(&base, o, &c));
     for (int b = 0; b < BLOCKS; b++) {
-        SEFL_TRY(case_open(&s, o, &(cost_case){ model, paper_block_sizes[b], scheme }));
+        c.block = paper_block_sizes[b];
+        SEFL_TRY(case_open(&s, o, &c));
         if (s.rows > 0)
             SEFL_TRY(summarise(all, &s, &base));
-        sheet_clear(&s);
     }
 done:
     sheet_clear(&s);
@@ -559,15 +549,12 @@ sefl_status paper_cost_draw(const paper_options *o)
 {
     sefl_status st = SEFL_OK;
     sheet all;
-    sheet_new(&all, "cost", summary_columns);
-    SEFL_TRY(summarise_all(&all, o, "lstm", "pad"));
-    SEFL_TRY(summarise_all(&all, o, "lstm", "paillier"));
-    SEFL_TRY(summarise_all(&all, o, "transformer", "pad"));
-    SEFL_TRY(summarise_all(&all, o, "transformer", "paillier"));
-    if (all.rows == 0)
-        goto done;
-    SEFL_TRY(sheet_csv(&all, o));
-    SEFL_TRY(draw(o, &all));
+    sheet_new(&all, o, summary_columns, "cost");
+    for (int k = 0; k < SERIES; k++)
+        SEFL_TRY(summarise_all(&all, o, k));
+    SEFL_TRY(sheet_csv(&all));
+    if (all.rows > 0)
+        SEFL_TRY(draw(o, &all));
 done:
     sheet_clear(&all);
     return st;

@@ -16,14 +16,10 @@ enum { KEY_BITS = 3072, FEW = 10, STEPS = 11 };
 /* Numbers of clients at which the union is counted. */
 static const uint32_t steps[STEPS] = { 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000 };
 
-static const char *const format_columns[] = {
-    "size",         "format",     "seed",           "clients",   "params", "numbers",
-    "index_bytes",  "pad_bytes",  "paillier_bytes", "sum_error", "energy", "positions_seen",
-    "support_bits", "words_seen", "words",          NULL,
-};
-static const char *const union_columns[] = {
-    "size", "seed", "params", "kept", "clients", "union", "share", "random_share", NULL,
-};
+static const char format_columns[] =
+    "size format seed clients params numbers index_bytes pad_bytes paillier_bytes sum_error energy "
+    "positions_seen support_bits words_seen words";
+static const char union_columns[] = "size seed params kept clients union share random_share";
 
 /* clang-format off */
 static const locals_size quick = { "quick",
@@ -117,12 +113,10 @@ static void count_words(measure *m, uint32_t client)
 static sefl_status add_union(measure *m, uint32_t clients, size_t count)
 {
     const double kept = m->kept / clients;
-    return sheet_add(&m->unions,
-                     (sheet_cell[]){ sheet_text(m->size->name), sheet_number(LOCALS_SEED),
-                                     sheet_number((double)m->n), sheet_number(kept),
-                                     sheet_number(clients), sheet_number((double)count),
-                                     sheet_number((double)count / (double)m->n),
-                                     sheet_number(csr_random_union(m->n, kept, clients)) });
+    return sheet_add(&m->unions, &m->size->name,
+                     (double[]){ LOCALS_SEED, (double)m->n, kept, clients, (double)count,
+                                 (double)count / (double)m->n,
+                                 csr_random_union(m->n, kept, clients) });
 }
 
 static sefl_status second_round(void *ctx, uint32_t client, const float *u)
@@ -158,19 +152,6 @@ typedef struct format {
     const char *name;
     double numbers, index, pad, paillier, error, energy, positions, bits, words;
 } format;
-
-static sefl_status add_format(measure *m, const format *f)
-{
-    const double clients = m->l.f->clients;
-    return sheet_add(
-        &m->formats,
-        (sheet_cell[]){ sheet_text(m->size->name), sheet_text(f->name), sheet_number(LOCALS_SEED),
-                        sheet_number(clients), sheet_number((double)m->n), sheet_number(f->numbers),
-                        sheet_number(f->index), sheet_number(f->pad), sheet_number(f->paillier),
-                        sheet_number(f->error), sheet_number(f->energy), sheet_number(f->positions),
-                        sheet_number(f->bits), sheet_number(f->words),
-                        sheet_number(m->words / clients) });
-}
 
 /* Fills in the bytes of an upload of f->numbers numbers, all packed. */
 static sefl_status packed(format *f, uint32_t clients)
@@ -213,7 +194,10 @@ static sefl_status add_formats(measure *m)
             f[i].pad += 2 * index;
             f[i].paillier = csr_paillier_single_bytes((size_t)kept, KEY_BITS) + index;
         }
-        SEFL_PASS(add_format(m, &f[i]));
+        SEFL_PASS(sheet_add(&m->formats, (const char *[]){ m->size->name, f[i].name },
+                            (double[]){ LOCALS_SEED, n, (double)m->n, f[i].numbers, f[i].index,
+                                        f[i].pad, f[i].paillier, f[i].error, f[i].energy,
+                                        f[i].positions, f[i].bits, f[i].words, m->words / n }));
     }
     return SEFL_OK;
 }
@@ -223,11 +207,8 @@ static sefl_status add_formats(measure *m)
 static sefl_status sheets_open(sheet *formats, sheet *unions, const paper_options *o,
                                const locals_size *z)
 {
-    char name[SHEET_NAME_MAX + 1];
-    snprintf(name, sizeof name, "csr/%s-union", z->name);
-    SEFL_PASS(sheet_open(unions, o, name, union_columns));
-    snprintf(name, sizeof name, "csr/%s", z->name);
-    return sheet_open(formats, o, name, format_columns);
+    SEFL_PASS(sheet_open(unions, o, union_columns, "csr/%s-union", z->name));
+    return sheet_open(formats, o, format_columns, "csr/%s", z->name);
 }
 
 static sefl_status measure_size(const paper_options *o, const locals_size *z)
@@ -249,8 +230,8 @@ static sefl_status measure_size(const paper_options *o, const locals_size *z)
     (void)csr_support(m.shared, m.wide, m.n, m.k, m.scratch);
     SEFL_TRY(locals_round(&m.l, 2, m.theta, second_round, &m));
     SEFL_TRY(add_formats(&m));
-    SEFL_TRY(sheet_save(&m.unions, o));
-    SEFL_TRY(sheet_save(&m.formats, o));
+    SEFL_TRY(sheet_save(&m.unions));
+    SEFL_TRY(sheet_save(&m.formats));
     paper_say(o, "csr  %s: %zu of %zu values kept; the union of %u clients has %.0f %%; %.1f s",
               z->name, m.k, m.n, m.few, 100 * (double)m.few_union / (double)m.n,
               clock_since(began));
@@ -335,19 +316,18 @@ sefl_status paper_csr_draw(const paper_options *o)
     const locals_size *const sizes[SIZES] = { &quick, &small, &whole };
     sheet formats = { 0 }, unions = { 0 }, all_formats, all_unions;
     figure f;
-    sheet_new(&all_formats, "csr", format_columns);
-    sheet_new(&all_unions, "csr-union", union_columns);
+    sheet_new(&all_formats, o, format_columns, "csr");
+    sheet_new(&all_unions, o, union_columns, "csr-union");
     for (int i = 0; i < SIZES; i++) {
         SEFL_TRY(sheets_open(&formats, &unions, o, sizes[i]));
         collect(&f, i, &formats, &unions);
         SEFL_TRY(sheet_append(&all_formats, &formats));
         SEFL_TRY(sheet_append(&all_unions, &unions));
-        sheet_clear(&formats), sheet_clear(&unions);
     }
     if (all_formats.rows == 0)
         goto done;
-    SEFL_TRY(sheet_csv(&all_formats, o));
-    SEFL_TRY(sheet_csv(&all_unions, o));
+    SEFL_TRY(sheet_csv(&all_formats));
+    SEFL_TRY(sheet_csv(&all_unions));
     SEFL_TRY(draw(o, &f));
 done:
     sheet_clear(&formats);

@@ -1,6 +1,5 @@
 #include "paper/limit.h"
 
-#include "paper/points.h"
 #include "paper/reference.h"
 #include "privacy/accountant/accountant.h"
 #include "protocol/modes/mode.h"
@@ -100,92 +99,74 @@ static need need_of(const records *all, const paper_run *run, const run_record *
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-static sefl_status put(sefl_buf *out, double v)
-{
-    return isfinite(v) ? wr_fmt(out, ",%.10g", v) : wr_fmt(out, ",");
-}
+const char limit_head[] = "scale,model,block,dropout_percent,clients,paper_test,z,test,noise_ratio,"
+                          "classic_epsilon_of_a_round,epsilon_server,z_that_fails,test_that_fails,"
+                          "z_for_epsilon_8,clients_for_epsilon_8,how\n";
 
 /* If no z holds, l->holds is NULL and l->fails is not. */
-static sefl_status put_csv(sefl_buf *out, const paper_options *o, const paper_run *run,
-                           const limit *l, const need *n)
+static void put_limit(drawing *d, const paper_run *run, const limit *l, const need *n)
 {
-    const run_record *r = l->holds;
-    SEFL_PASS(wr_fmt(out, "%s,%s,%u,%u,%" PRIu32 ",%.2f,%s", paper_scale(o),
-                     paper_body_names[run->body], run->block, run->dropout, run->clients,
-                     reference_dropout(run->body, run->dropout), r ? r->z : "none"));
-    SEFL_PASS(put(out, r ? r->best_test : NAN));
-    SEFL_PASS(put(out, r ? r->noise_ratio : NAN));
-    SEFL_PASS(put(out, r ? r->classic_epsilon : NAN));
-    if (!r || isfinite(r->epsilon_server))
-        SEFL_PASS(put(out, r ? r->epsilon_server : NAN));
+    const run_record none = record_none(), *r = l->holds ? l->holds : &none;
+    const run_record *fails = l->fails ? l->fails : &none;
+    const char *body = paper_body_names[run->body];
+    const double paper = reference_dropout(run->body, run->dropout);
+    draw_text *csv = &d->csv, *md = &d->md;
+    draw_put(csv, "%s,%s,%u,%u,%" PRIu32 ",%.2f,%s", paper_scale(d->o), body, run->block,
+             run->dropout, run->clients, paper, l->holds ? r->z : "none");
+    draw_number(csv, r->best_test);
+    draw_number(csv, r->noise_ratio);
+    draw_number(csv, r->classic_epsilon);
+    if (l->holds && !isfinite(r->epsilon_server))
+        draw_put(csv, ",none claimed");
     else
-        SEFL_PASS(wr_fmt(out, ",none claimed"));
-    SEFL_PASS(wr_fmt(out, ",%s", l->fails ? l->fails->z : ""));
-    SEFL_PASS(put(out, l->fails ? l->fails->best_test : NAN));
-    SEFL_PASS(put(out, n->z));
-    SEFL_PASS(put(out, n->clients));
-    return wr_fmt(out, ",%s\n", n->how);
+        draw_number(csv, r->epsilon_server);
+    draw_put(csv, ",%s", fails->z);
+    draw_number(csv, fails->best_test);
+    draw_number(csv, n->z);
+    draw_number(csv, n->clients);
+    draw_put(csv, ",%s\n", n->how);
+    draw_put(md, "| %s, %u %% | %.2f |", body, run->dropout, paper);
+    if (l->holds)
+        draw_put(md, " %s | %.2f |", r->z, r->best_test);
+    else
+        draw_put(md, " none | - |");
+    draw_cell(md, r->classic_epsilon, 4, "-");
+    draw_cell(md, r->epsilon_server, 4, l->holds ? "none claimed" : "-");
+    if (l->fails)
+        draw_put(md, " %s (%.5g) |", fails->z, fails->best_test);
+    else
+        draw_put(md, " - |");
+    if (isfinite(n->clients))
+        draw_put(md, " %.0f (%s) |\n", n->clients, n->how);
+    else
+        draw_put(md, " unknown |\n");
 }
 
-static sefl_status put_md(sefl_buf *md, const paper_run *run, const limit *l, const need *n)
+sefl_status limit_draw(drawing *d)
 {
-    const run_record *r = l->holds;
-    SEFL_PASS(wr_fmt(md, "| %s, %u %% | %.2f |", paper_body_names[run->body], run->dropout,
-                     reference_dropout(run->body, run->dropout)));
-    if (!r)
-        return wr_fmt(md, " none | - | - | - | %s (%.5g) | unknown |\n", l->fails->z,
-                      l->fails->best_test);
-    SEFL_PASS(wr_fmt(md, " %s | %.2f |", r->z, r->best_test));
-    SEFL_PASS(isfinite(r->classic_epsilon) ? wr_fmt(md, " %.4g |", r->classic_epsilon)
-                                           : wr_fmt(md, " - |"));
-    SEFL_PASS(isfinite(r->epsilon_server) ? wr_fmt(md, " %.4g |", r->epsilon_server)
-                                          : wr_fmt(md, " none claimed |"));
-    SEFL_PASS(l->fails ? wr_fmt(md, " %s (%.5g) |", l->fails->z, l->fails->best_test)
-                       : wr_fmt(md, " - |"));
-    return isfinite(n->clients) ? wr_fmt(md, " %.0f (%s) |\n", n->clients, n->how)
-                                : wr_fmt(md, " unknown |\n");
-}
-
-sefl_status limit_draw(const paper_options *o, sefl_buf *md)
-{
-    static const unsigned percent[] = { 0, 25, 50, 75 };
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
-    records all = { 0 };
-    size_t rows = 0;
-    SEFL_TRY(records_read(&all, o));
-    SEFL_TRY(wr_fmt(&b, "scale,model,block,dropout_percent,clients,paper_test,z,test,noise_ratio,"
-                        "classic_epsilon_of_a_round,epsilon_server,z_that_fails,test_that_fails,"
-                        "z_for_epsilon_8,clients_for_epsilon_8,how\n"));
-    SEFL_TRY(wr_fmt(md,
-                    "\n## The most noise at which the paper's figures hold\n\nOne seed, 10 "
-                    "clients, %u rounds.\n\n| model, dropout | the paper | "
-                    "largest z | test | classic epsilon of a round | true total against a server | "
-                    "smallest z that fails (test) | clients for a total epsilon of 8 "
-                    "|\n|---|---|---|---|---|---|---|---|\n",
-                    paper_rounds(o->quick, PAPER_ROUNDS_SHORT)));
+    const unsigned rounds = paper_rounds(d->o->quick, PAPER_ROUNDS_SHORT);
+    draw_put(&d->md,
+             "\n## The most noise at which the paper's figures hold\n\nOne seed, 10 "
+             "clients, %u rounds.\n\n| model, dropout | the paper | "
+             "largest z | test | classic epsilon of a round | true total against a server | "
+             "smallest z that fails (test) | clients for a total epsilon of 8 "
+             "|\n|---|---|---|---|---|---|---|---|\n",
+             rounds);
     for (unsigned body = 0; body < PAPER_BODIES; body++)
-        for (size_t i = 0; i < sizeof percent / sizeof *percent; i++) {
+        for (unsigned percent = 0; percent <= 75; percent += 25) {
             const paper_run run = { .body = body,
                                     .protection = "sefl",
                                     .block = paper_block(body),
-                                    .dropout = percent[i],
+                                    .dropout = percent,
                                     .z = "0",
                                     .clients = 10,
-                                    .rounds = paper_rounds(o->quick, PAPER_ROUNDS_SHORT) };
-            const limit l = limit_of(&all, &run);
+                                    .rounds = rounds };
+            const limit l = limit_of(&d->all, &run);
             if (!l.fails && (!l.holds || z_of(l.holds) == 0)) /* no run with noise */
                 continue;
-            const need n = l.holds ? need_of(&all, &run, l.holds)
+            const need n = l.holds ? need_of(&d->all, &run, l.holds)
                                    : (need){ .z = NAN, .clients = NAN, .how = "unknown" };
-            SEFL_TRY(put_csv(&b, o, &run, &l, &n));
-            SEFL_TRY(put_md(md, &run, &l, &n));
-            rows++;
+            put_limit(d, &run, &l, &n);
         }
-    if (rows > 0)
-        SEFL_TRY(paper_write(o, "noise.csv", buf_span(&b)));
-done:
-    buf_clear(&b);
-    records_clear(&all);
-    return st;
+    return SEFL_OK;
 }

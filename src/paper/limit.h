@@ -3,7 +3,7 @@
  *     limit l = limit_of(&all, &run);              // from the finished runs; run.z does not matter
  *     l.holds, l.fails                             // the records on both sides of the limit
  *     if (limit_is_known(&all, &run)) ...          // no need to make this run
- *     SEFL_TRY(limit_draw(&o, &md));               // noise.csv, and a table of Markdown
+ *     SEFL_TRY(limit_draw(&d));                    // rows of noise.csv and of tables.md
  *
  * A figure holds if the test perplexity is at most the paper's value for this model and dropout
  * rate. We assume that more noise is never better. The table (table.c) lists the noise multipliers
@@ -19,7 +19,7 @@
 #ifndef PAPER_LIMIT_H
 #define PAPER_LIMIT_H
 
-#include "paper/record.h"
+#include "paper/draw.h"
 
 typedef struct limit {
     const run_record *holds; /* largest z below every failure; NULL: none */
@@ -31,6 +31,7 @@ limit limit_of(const records *all, const paper_run *run);
 /* True if the run has noise and limit_of says whether it holds: its z is not between the two. */
 bool limit_is_known(const records *all, const paper_run *run);
 
-sefl_status limit_draw(const paper_options *o, sefl_buf *md) SEFL_MUST_CHECK;
+extern const char limit_head[]; /* of noise.csv */
+sefl_status limit_draw(drawing *d) SEFL_MUST_CHECK;
 
 #endif

@@ -79,9 +79,13 @@ sefl_status paper_path(char out[PATH_MAX], const paper_options *o, const char *f
     return file_path(out, "%s/%s", o->results, name);
 }
 
-sefl_status paper_write(const paper_options *o, const char *name, sefl_span bytes)
+sefl_status paper_write(const paper_options *o, sefl_span bytes, const char *fmt, ...)
 {
-    char path[PATH_MAX];
+    char name[PATH_MAX], path[PATH_MAX];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
     SEFL_PASS(paper_path(path, o, "%s", name));
     return file_write_atomic(path, bytes, 0666);
 }
@@ -182,7 +186,6 @@ sefl_status paper_svg(const paper_options *o, const char *name, const svg_chart 
 {
     sefl_status st = SEFL_OK;
     sefl_buf charts = { 0 }, page = { 0 };
-    char file[128];
     double height = 10;
     bool drawn;
     for (size_t i = 0; i < n; i++) {
@@ -197,8 +200,7 @@ sefl_status paper_svg(const paper_options *o, const char *name, const svg_chart 
                     SVG_WIDTH + 20, height, SVG_WIDTH + 20, height, style));
     SEFL_TRY(wr_raw(&page, charts.p, charts.n));
     SEFL_TRY(wr_fmt(&page, "</svg>\n"));
-    snprintf(file, sizeof file, "%s.svg", name);
-    SEFL_TRY(paper_write(o, file, buf_span(&page)));
+    SEFL_TRY(paper_write(o, buf_span(&page), "%s.svg", name));
 done:
     buf_clear(&charts);
     buf_clear(&page);

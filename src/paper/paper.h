@@ -90,7 +90,8 @@ sefl_status paper_make_folder(const char *folder) SEFL_MUST_CHECK;
 sefl_status paper_path(char out[PATH_MAX], const paper_options *o, const char *fmt, ...)
     SEFL_PRINTF(3, 4) SEFL_MUST_CHECK;
 /* Writes a file to the results folder atomically. */
-sefl_status paper_write(const paper_options *o, const char *name, sefl_span bytes) SEFL_MUST_CHECK;
+sefl_status paper_write(const paper_options *o, sefl_span bytes, const char *name, ...)
+    SEFL_PRINTF(3, 4) SEFL_MUST_CHECK;
 /* Block sizes that figures compare, and a chart of n series over them, on a logarithmic axis. */
 enum { PAPER_BLOCK_SIZES = 5 };
 extern const unsigned paper_block_sizes[PAPER_BLOCK_SIZES];

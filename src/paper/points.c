@@ -26,21 +26,12 @@ spread spread_of(const double *x, size_t n)
     return s;
 }
 
-/* If b has rounds 0, a may have any number of rounds. */
-static bool same_point(const paper_run *a, const paper_run *b)
-{
-    return a->body == b->body && strcmp(a->protection, b->protection) == 0 &&
-           a->block == b->block && a->dropout == b->dropout && strcmp(a->z, b->z) == 0 &&
-           a->clients == b->clients && (b->rounds == 0 || a->rounds == b->rounds) &&
-           a->variant == b->variant;
-}
-
 bool points_is_of(const run_record *r, const paper_run *run)
 {
     return strcmp(r->body, paper_body_names[run->body]) == 0 &&
            strcmp(r->protection, run->protection) == 0 && r->block == run->block &&
            r->dropout == run->dropout && strcmp(r->z, run->z) == 0 && r->clients == run->clients &&
-           r->planned == run->rounds &&
+           (run->rounds == 0 || r->planned == run->rounds) &&
            strcmp(r->variant, run->variant ? run->variant->name : "") == 0;
 }
 
@@ -55,43 +46,39 @@ static bool summarise(point *out, const paper_run *run, const records *all)
         if (!points_is_of(r, run))
             continue;
         test[n] = r->best_test, valid[n++] = r->best_valid;
-        out->untrained = r->first_valid;
-        out->values = r->values;
-        out->classic_epsilon = r->classic_epsilon;
-        out->epsilon_server = r->epsilon_server;
-        out->epsilon_others = r->epsilon_others;
-        out->noise_ratio = r->noise_ratio;
+        out->last = r;
     }
     out->test = spread_of(test, n);
     out->valid = spread_of(valid, n);
     return n > 0;
 }
 
-const point *points_find(const points *p, const paper_run *run)
+const point *points_find(const points *p, paper_run run)
 {
+    run.protection = run.protection ? run.protection : "sefl";
+    run.block = run.block ? run.block : paper_block(run.body);
+    run.z = run.z ? run.z : "0";
+    run.clients = run.clients ? run.clients : 10;
     for (size_t i = 0; i < p->n; i++)
-        if (same_point(&p->at[i].run, run))
+        if (points_is_of(p->at[i].last, &run))
             return &p->at[i];
     return NULL;
 }
 
-sefl_status points_of(points *out, const paper_options *o, unsigned figures)
+sefl_status points_of(points *out, const records *all, bool quick, unsigned figures)
 {
     sefl_status st = SEFL_OK;
     points p = { 0 };
     paper_table t = { 0 };
-    records all = { 0 };
-    SEFL_TRY(records_read(&all, o));
-    SEFL_TRY(paper_table_make(&t, o->quick, figures));
+    SEFL_TRY(paper_table_make(&t, quick, figures));
     SEFL_TRY(sefl_new(&p.at, t.n + 1, sizeof *p.at));
     for (size_t i = 0; i < t.n; i++)
-        if (!points_find(&p, &t.run[i]))
-            p.n += summarise(&p.at[p.n], &t.run[i], &all);
+        if (!points_find(&p, t.run[i]))
+            p.n += summarise(&p.at[p.n], &t.run[i], all);
     *out = p, p = (points){ 0 };
 done:
     points_clear(&p);
     paper_table_clear(&t);
-    records_clear(&all);
     return st;
 }
 

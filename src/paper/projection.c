@@ -14,10 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const columns[] = {
-    "size",       "block", "method",    "seed",      "clients",       "round",  "values",
-    "perplexity", "kappa", "kappa_max", "kappa_sum", "kappa_sum_max", "energy", NULL,
-};
+static const char columns[] =
+    "size block method seed clients round values perplexity kappa kappa_max "
+    "kappa_sum kappa_sum_max energy";
 
 /* clang-format off */
 static const locals_size quick = { "quick",
@@ -129,15 +128,12 @@ static sefl_status add_row(run *r, unsigned round)
     double perplexity;
     SEFL_PASS(locals_perplexity(&r->l, &perplexity, r->theta));
     const bool any = round > 0;
-    return sheet_add(
-        &r->s, (sheet_cell[]){ sheet_text(r->size->name), sheet_number(r->block),
-                               sheet_text(r->method), sheet_number(LOCALS_SEED), sheet_number(n),
-                               sheet_number(round), sheet_number((double)r->count),
-                               sheet_number(perplexity), sheet_number(any ? r->kappa / n : NAN),
-                               sheet_number(any ? r->kappa_max : NAN),
-                               sheet_number(any && r->projected ? r->kappa_sum / n : NAN),
-                               sheet_number(any && r->projected ? r->kappa_sum_max : NAN),
-                               sheet_number(any ? r->energy / n : NAN) });
+    return sheet_add(&r->s, (const char *[]){ r->size->name, r->method },
+                     (double[]){ r->block, LOCALS_SEED, n, round, (double)r->count, perplexity,
+                                 any ? r->kappa / n : NAN, any ? r->kappa_max : NAN,
+                                 any && r->projected ? r->kappa_sum / n : NAN,
+                                 any && r->projected ? r->kappa_sum_max : NAN,
+                                 any ? r->energy / n : NAN });
 }
 
 static sefl_status one_round(run *r, unsigned round)
@@ -163,19 +159,17 @@ static sefl_status one_run(const paper_options *o, const locals_size *z, unsigne
                            bool projected, double *took)
 {
     sefl_status st = SEFL_OK;
-    char name[SHEET_NAME_MAX + 1];
     const uint64_t began = clock_now_ns();
     run r = { .o = o, .size = z, .block = block, .projected = projected };
     r.method = block == 1 ? "dense" : projected ? "projected" : "compressed";
-    snprintf(name, sizeof name, "projection/%s-%u-%s", z->name, block, r.method);
-    SEFL_TRY(sheet_open(&r.s, o, name, columns));
+    SEFL_TRY(sheet_open(&r.s, o, columns, "projection/%s-%u-%s", z->name, block, r.method));
     if (r.s.rows > 0 || paper_too_late(o, *took))
         goto done;
     SEFL_TRY(run_open(&r));
     SEFL_TRY(add_row(&r, 0));
     for (unsigned i = 1; i <= z->rounds; i++)
         SEFL_TRY(one_round(&r, i));
-    SEFL_TRY(sheet_save(&r.s, o));
+    SEFL_TRY(sheet_save(&r.s));
     *took = clock_since(began);
     paper_say(o, "projection  %s l = %-2u %-10s perplexity %.1f  kappa %.3f  %.1f s", z->name,
               block, r.method, sheet_get(&r.s, z->rounds, "perplexity"),
@@ -224,15 +218,13 @@ static sefl_status collect(last *out, sheet *all, const paper_options *o, const 
     static const char *const methods[METHODS] = { "dense", "compressed", "projected" };
     sefl_status st = SEFL_OK;
     sheet s = { 0 };
-    char name[SHEET_NAME_MAX + 1];
     for (int b = 0; b < BLOCKS; b++) {
         out->fold[b] = NAN;
         out->root[b] = sqrt(paper_block_sizes[b]);
         for (int m = 0; m < METHODS; m++) {
             out->perplexity[m][b] = out->kappa[m][b] = NAN;
-            snprintf(name, sizeof name, "projection/%s-%u-%s", z->name, paper_block_sizes[b],
-                     methods[m]);
-            SEFL_TRY(sheet_open(&s, o, name, columns));
+            SEFL_TRY(sheet_open(&s, o, columns, "projection/%s-%u-%s", z->name,
+                                paper_block_sizes[b], methods[m]));
             SEFL_TRY(sheet_append(all, &s));
             if (s.rows > 0) {
                 out->perplexity[m][b] = sheet_get(&s, s.rows - 1, "perplexity");
@@ -240,7 +232,6 @@ static sefl_status collect(last *out, sheet *all, const paper_options *o, const 
             }
             if (s.rows > 0 && m == PROJECTED)
                 out->fold[b] = sheet_get(&s, s.rows - 1, "kappa_sum");
-            sheet_clear(&s);
         }
     }
     for (int b = 1; b < BLOCKS; b++) /* a line across the chart */
@@ -278,7 +269,7 @@ sefl_status paper_projection_draw(const paper_options *o)
     sheet all = { 0 };
     last l;
     char file[64];
-    sheet_new(&all, "projection", columns);
+    sheet_new(&all, o, columns, "projection");
     for (size_t i = 0; i < SIZES; i++) {
         const size_t before = all.rows;
         SEFL_TRY(collect(&l, &all, o, sizes[i]));
@@ -286,8 +277,7 @@ sefl_status paper_projection_draw(const paper_options *o)
         if (all.rows > before)
             SEFL_TRY(draw(o, &l, file));
     }
-    if (all.rows > 0)
-        SEFL_TRY(sheet_csv(&all, o));
+    SEFL_TRY(sheet_csv(&all));
 done:
     sheet_clear(&all);
     return st;

@@ -12,13 +12,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { FILE_MAX = 1 << 20 };
 
-static run_record record_none(void)
+run_record record_none(void)
 {
     run_record r = { 0 };
 #define NONE(name) r.name = NAN;
@@ -30,7 +31,7 @@ static run_record record_none(void)
 void record_clear(run_record *r)
 {
     buf_clear(&r->settings);
-    sefl_free(r->valid);
+    buf_clear(&r->valid);
     *r = (run_record){ 0 };
 }
 
@@ -45,43 +46,43 @@ static bool is_left_out(const char *key)
 
 static sefl_status write_settings(sefl_buf *out, const settings *s)
 {
+    json j = json_into(out);
+    json_open(&j, '{');
     for (size_t i = 0; i < s->count; i++)
         if (s->value[i] && !is_left_out(s->schema[i].key))
-            SEFL_PASS(wr_fmt(out, "%s=%s\n", s->schema[i].key, s->value[i]));
-    return SEFL_OK;
+            json_key(&j, s->schema[i].key), json_str(&j, s->value[i]);
+    json_close(&j, '}');
+    return json_end(&j);
 }
 
-/* Returns the length of the line at p, and of its key. */
-static size_t line_at(const char *p, const char *end, size_t *key)
+/* Returns the length of the member at an offset in a JSON object. */
+static int member_at(const sefl_buf *b, size_t from)
 {
-    const char *stop = memchr(p, '\n', (size_t)(end - p)), *is;
-    size_t n = (size_t)((stop ? stop : end) - p);
-    is = memchr(p, '=', n);
-    *key = is ? (size_t)(is - p) : n;
-    return n;
+    size_t n = from;
+    while (n < b->n && b->p[n] != ',' && b->p[n] != '}')
+        n++;
+    return (int)(n - from);
 }
 
 sefl_status record_check(const run_record *r, const settings *s)
 {
     sefl_status st = SEFL_OK;
     sefl_buf now = { 0 };
+    const sefl_buf *old = &r->settings;
+    size_t at = 0, from = 0;
     SEFL_TRY(write_settings(&now, s));
-    SEFL_TRY(wr_u8(&now, '\n')); /* so that neither buffer is empty */
-    const char *a = (const char *)r->settings.p, *a_end = a + r->settings.n;
-    const char *b = (const char *)now.p, *b_end = b + now.n - 1;
-    while (a < a_end && b < b_end) {
-        size_t ka, kb, na = line_at(a, a_end, &ka), nb = line_at(b, b_end, &kb);
-        SEFL_CHECK(na == nb && memcmp(a, b, na) == 0, SEFL_EEXIST,
+    while (at < old->n && at < now.n && old->p[at] == now.p[at])
+        if (old->p[at++] == ',')
+            from = at;
+    if (at == old->n && at == now.n)
+        goto done;
+    if (at < old->n && at < now.n && (old->p[at] == '}' || now.p[at] == '}'))
+        from = at + 1; /* one has more */
+    st = sefl_fail(SEFL_EEXIST,
                    "the result of %s has other settings (%.*s there, %.*s here): delete it to "
                    "repeat the run, or use another --results",
-                   r->name, (int)na, a, (int)nb, b);
-        a += na + 1, b += nb + 1;
-    }
-    SEFL_CHECK(
-        a >= a_end && b >= b_end, SEFL_EEXIST,
-        "the result of %s has %s settings than this run: delete it to repeat the run, or use "
-        "another --results",
-        r->name, a >= a_end ? "fewer" : "more");
+                   r->name, member_at(old, from), (const char *)old->p + from,
+                   member_at(&now, from), (const char *)now.p + from);
 done:
     buf_clear(&now);
     return st;
@@ -89,19 +90,24 @@ done:
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static void put_settings(json *j, const sefl_buf *lines)
-{
-    const char *p = (const char *)lines->p, *end = p + lines->n;
-    char key[64];
-    json_key(j, "settings"), json_open(j, '{');
-    while (p < end) {
-        size_t k, n = line_at(p, end, &k), from = k < n ? k + 1 : n;
-        snprintf(key, sizeof key, "%.*s", (int)k, p);
-        json_key(j, key), json_span(j, span_of(p + from, n - from));
-        p += n + 1;
-    }
-    json_close(j, '}');
-}
+/* The members of a file, and other names of them in the summary.json of a run. */
+static const struct field {
+    const char *name;
+    size_t at;
+    bool text;
+} fields[] = {
+#define TEXT(member)   { #member, offsetof(run_record, member), true },
+#define NUMBER(member) { #member, offsetof(run_record, member), false },
+    RECORD_TEXTS(TEXT) RECORD_NUMBERS(NUMBER)
+#undef TEXT
+#undef NUMBER
+    /* names in summary.json */
+    { "first_perplexity", offsetof(run_record, first_valid), false },
+    { "best_perplexity", offsetof(run_record, best_valid), false },
+    { "last_perplexity", offsetof(run_record, last_valid), false },
+    { "best_test_perplexity", offsetof(run_record, best_test), false },
+    { "last_test_perplexity", offsetof(run_record, last_test), false },
+};
 
 /* Writes nothing for NAN. */
 static void put_number(json *j, const char *key, double v)
@@ -120,7 +126,6 @@ sefl_status record_write(const paper_options *o, const run_record *r)
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     json j = json_into(&b);
-    char name[PAPER_NAME_BYTES + 16];
     json_open(&j, '{');
 #define PUT(member) \
     if (*r->member) \
@@ -130,16 +135,12 @@ sefl_status record_write(const paper_options *o, const run_record *r)
 #define PUT(member) put_number(&j, #member, r->member);
     RECORD_NUMBERS(PUT)
 #undef PUT
-    put_settings(&j, &r->settings);
-    json_key(&j, "valid"), json_open(&j, '[');
-    for (size_t i = 0; i < r->valid_n; i++)
-        json_real(&j, r->valid[i]); /* NAN becomes null */
-    json_close(&j, ']');
     json_close(&j, '}');
     SEFL_TRY(json_end(&j));
-    SEFL_TRY(wr_u8(&b, '\n'));
-    snprintf(name, sizeof name, "runs/%.*s.json", PAPER_NAME_BYTES, r->name);
-    SEFL_TRY(paper_write(o, name, buf_span(&b)));
+    b.n--; /* the bracket */
+    SEFL_TRY(wr_fmt(&b, ",\"settings\":%.*s,\"valid\":%.*s}\n", (int)r->settings.n,
+                    (const char *)r->settings.p, (int)r->valid.n, (const char *)r->valid.p));
+    SEFL_TRY(paper_write(o, buf_span(&b), "runs/%s.json", r->name));
 done:
     buf_clear(&b);
     return st;
@@ -157,80 +158,54 @@ done:
     return st;
 }
 
-static sefl_status read_number(jread *j, double *out)
+/* Keeps the JSON of a value. */
+static sefl_status read_raw(jread *j, sefl_buf *out)
 {
-    *out = NAN;
-    return jread_peek(j) == 'n' ? jread_skip(j) : jread_real(j, out);
+    (void)jread_peek(j); /* skips white space */
+    const size_t from = j->at;
+    SEFL_PASS(jread_skip(j));
+    buf_reset(out);
+    return wr_raw(out, j->p + from, j->at - from);
 }
 
-static sefl_status read_settings(jread *j, sefl_buf *out)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf key = { 0 };
-    bool more;
-    SEFL_TRY(jread_open(j, '{'));
-    for (;;) {
-        SEFL_TRY(jread_key(j, &key, &more));
-        if (!more)
-            break;
-        SEFL_TRY(wr_raw(out, key.p, key.n));
-        SEFL_TRY(wr_u8(out, '='));
-        SEFL_TRY(jread_str(j, out));
-        SEFL_TRY(wr_u8(out, '\n'));
-    }
-done:
-    buf_clear(&key);
-    return st;
-}
-
-static sefl_status read_valid(jread *j, run_record *r)
-{
-    bool more;
-    sefl_free(r->valid);
-    r->valid = NULL, r->valid_n = 0;
-    SEFL_PASS(sefl_new(&r->valid, FILE_MAX / 64, sizeof *r->valid));
-    SEFL_PASS(jread_open(j, '['));
-    for (;;) {
-        SEFL_PASS(jread_item(j, &more));
-        if (!more)
-            return SEFL_OK;
-        SEFL_NEED(r->valid_n < FILE_MAX / 64, SEFL_EPROTO, "too many rounds");
-        SEFL_PASS(read_number(j, &r->valid[r->valid_n++]));
-    }
-}
-
+/* Skips what has another type: of a summary, only numbers and texts of a record count. */
 static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
 {
     run_record *r = ctx;
-#define GET(member)             \
-    if (jread_is(key, #member)) \
-        return read_text(j, r->member);
-    RECORD_TEXTS(GET)
-#undef GET
-#define GET(member)             \
-    if (jread_is(key, #member)) \
-        return read_number(j, &r->member);
-    RECORD_NUMBERS(GET)
-#undef GET
+    for (const struct field *f = fields; f < fields + sizeof fields / sizeof *fields; f++) {
+        void *at = (char *)r + f->at;
+        if (!jread_is(key, f->name))
+            continue;
+        if (f->text && jread_peek(j) == '"')
+            return read_text(j, at);
+        if (!f->text && jread_peek(j) == '0')
+            return jread_real(j, at);
+    }
     if (jread_is(key, "settings"))
-        return read_settings(j, &r->settings);
-    if (jread_is(key, "valid"))
-        return read_valid(j, r);
-    return jread_skip(j);
+        return read_raw(j, &r->settings);
+    return jread_is(key, "valid") ? read_raw(j, &r->valid) : jread_skip(j);
+}
+
+static sefl_status read_file(run_record *r, const char *path)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf b = { 0 };
+    SEFL_TRY(file_read(&b, path, FILE_MAX));
+    SEFL_TRY(sefl_at(jread_document(buf_span(&b), read_member, r), "%s", path));
+done:
+    buf_clear(&b);
+    return st;
 }
 
 sefl_status record_read(run_record *out, const char *path)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
     run_record r = record_none();
-    SEFL_TRY(file_read(&b, path, FILE_MAX));
-    SEFL_TRY(sefl_at(jread_document(buf_span(&b), read_member, &r), "%s", path));
+    SEFL_TRY(read_file(&r, path));
     SEFL_CHECK(*r.name && *r.body && *r.protection, SEFL_EPROTO, "%s is not the result of a run",
                path);
     *out = r, r = (run_record){ 0 };
 done:
-    buf_clear(&b);
     record_clear(&r);
     return st;
 }
@@ -298,66 +273,20 @@ done:
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-/* Copies the text named `key` of the object `bytes` (summary.json); "" if there is none. */
-static void text_of(char out[RECORD_TEXT], sefl_span bytes, const char *key)
-{
-    jread j = jread_over(bytes);
-    sefl_buf name = { 0 };
-    bool more;
-    sefl_status st = jread_open(&j, '{');
-    while (st == SEFL_OK && (st = jread_key(&j, &name, &more)) == SEFL_OK && more) {
-        if (jread_is(&name, key) && jread_peek(&j) == '"')
-            st = read_text(&j, out);
-        else
-            st = jread_skip(&j);
-    }
-    buf_clear(&name);
-}
-
-static sefl_status take_summary(run_record *r, const char *folder)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
-    char path[PATH_MAX];
-    SEFL_TRY(file_path(path, "%s/summary.json", folder));
-    SEFL_TRY(file_read(&b, path, FILE_MAX));
-    const sefl_span all = buf_span(&b);
-    text_of(r->device, all, "device");
-    text_of(r->why, all, "why");
-    text_of(r->model_sha256, all, "model_sha256");
-    r->rounds = run_number(all, "rounds");
-    r->skipped = run_number(all, "skipped");
-    r->blocked = run_number(all, "blocked");
-    r->diverged = run_number(all, "diverged");
-    r->first_valid = run_number(all, "first_perplexity");
-    r->best_valid = run_number(all, "best_perplexity");
-    r->best_round = run_number(all, "best_round");
-    r->last_valid = run_number(all, "last_perplexity");
-    r->best_test = run_number(all, "best_test_perplexity");
-    r->last_test = run_number(all, "last_test_perplexity");
-    r->threads = run_number(all, "threads");
-    r->seconds = run_number(all, "seconds");
-    r->train_seconds = run_number(all, "train_seconds");
-    r->eval_seconds = run_number(all, "eval_seconds");
-    r->up_bytes = run_number(all, "up_bytes");
-    r->down_bytes = run_number(all, "down_bytes");
-    r->memory_bytes = run_number(all, "memory_bytes");
-done:
-    buf_clear(&b);
-    return st;
-}
-
 /* Takes the perplexity of each round; returns the mean number of clients in a sum. */
 static sefl_status take_rounds(run_record *r, const char *folder, double *clients)
 {
     sefl_status st = SEFL_OK;
     run_log log = { 0 };
     char path[PATH_MAX];
+    json j = json_into(&r->valid);
     SEFL_TRY(file_path(path, "%s/metrics.jsonl", folder));
     SEFL_TRY(run_log_read(&log, path));
-    SEFL_TRY(sefl_new(&r->valid, log.n + 1, sizeof *r->valid));
-    for (; r->valid_n < log.n; r->valid_n++)
-        r->valid[r->valid_n] = log.at[r->valid_n].perplexity;
+    json_open(&j, '[');
+    for (size_t i = 0; i < log.n; i++)
+        json_real(&j, log.at[i].perplexity); /* NAN becomes null */
+    json_close(&j, ']');
+    SEFL_TRY(json_end(&j));
     run_totals t = run_log_totals(&log);
     *clients = t.rounds > t.skipped ? t.all.clients / (double)(t.rounds - t.skipped) : 0;
 done:
@@ -398,6 +327,9 @@ sefl_status record_collect(run_record *out, const paper_options *o, const paper_
     sefl_status st = SEFL_OK;
     run_record r = record_none();
     double clients;
+    char path[PATH_MAX];
+    SEFL_TRY(file_path(path, "%s/summary.json", folder));
+    SEFL_TRY(read_file(&r, path));
     paper_run_name(r.name, run);
     snprintf(r.scale, sizeof r.scale, "%s", paper_scale(o));
     snprintf(r.body, sizeof r.body, "%s", paper_body_names[run->body]);
@@ -412,7 +344,6 @@ sefl_status record_collect(run_record *out, const paper_options *o, const paper_
     r.seed = (double)settings_u64(s, "seed");
     r.dropout = run->dropout;
     SEFL_TRY(write_settings(&r.settings, s));
-    SEFL_TRY(take_summary(&r, folder));
     SEFL_TRY(take_rounds(&r, folder, &clients));
     SEFL_TRY(take_inputs(&r, run, s, clients));
     *out = r, r = (run_record){ 0 };

@@ -76,9 +76,9 @@ typedef struct run_record {
 #define RECORD_MEMBER(name) double name; /* NAN: unknown */
     RECORD_NUMBERS(RECORD_MEMBER)
 #undef RECORD_MEMBER
-    sefl_buf settings; /* "key=value" lines of all settings but name, seed, paths and machine */
-    double *valid;     /* validation perplexity after each round; NAN: unknown */
-    size_t valid_n;
+    /* as JSON: all settings but name, seed, paths and machine, as an object; validation perplexity
+     * after each round, as an array, null if it is unknown */
+    sefl_buf settings, valid;
 } run_record;
 
 typedef struct records {
@@ -91,6 +91,7 @@ sefl_status record_collect(run_record *out, const paper_options *o, const paper_
                            settings *s, const char *folder) SEFL_MUST_CHECK;
 /* Writes runs/NAME.json. */
 sefl_status record_write(const paper_options *o, const run_record *r) SEFL_MUST_CHECK;
+run_record record_none(void); /* every number is NAN */
 sefl_status record_read(run_record *out, const char *path) SEFL_MUST_CHECK;
 void record_clear(run_record *r);
 

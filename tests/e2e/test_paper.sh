@@ -73,7 +73,7 @@ done
 
 # ---- quick and full results do not mix; other settings need another folder
 expect 1 "$SEFL" paper --results results-quick --draw; says "has QUICK results"
-expect 1 "$SEFL" paper --quick --figure dropout --set training.lr=1 --results results-quick; says "training.lr=20 there"
+expect 1 "$SEFL" paper --quick --figure dropout --set training.lr=1 --results results-quick; says '"training.lr":"20" there'
 mkdir foreign
 echo mine > foreign/file
 expect 1 "$SEFL" paper --quick --results foreign; says "is not a results folder"

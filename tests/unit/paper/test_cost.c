@@ -23,14 +23,12 @@ static void means(void **state)
 
 static double read_back(const paper_options *o, size_t row, const char *column, size_t *rows)
 {
-    static const char *const columns[] = {
-        "model",   "block",    "scheme",     "key_bits",   "values",       "clients",
-        "threads", "run",      "seed",       "quantise_s", "encrypt_s",    "upload_s",
-        "add_s",   "open_s",   "shares_s",   "reveal_s",   "decrypt_s",    "total_s",
-        "run_s",   "up_bytes", "down_bytes", "link_bytes", "shares_bytes", NULL,
-    };
-    sheet s;
-    CHECK_OK(sheet_open(&s, o, "cost/lstm-8-pad", columns));
+    static const char columns[] =
+        "model block scheme key_bits values clients threads run seed quantise_s encrypt_s upload_s "
+        "add_s open_s shares_s reveal_s decrypt_s total_s run_s up_bytes down_bytes link_bytes "
+        "shares_bytes";
+    sheet s = { 0 };
+    CHECK_OK(sheet_open(&s, o, columns, "cost/lstm-8-pad"));
     *rows = s.rows;
     double v = row < s.rows ? sheet_get(&s, row, column) : NAN;
     sheet_clear(&s);

@@ -17,10 +17,7 @@ enum { GRID = sizeof grid / sizeof *grid, BISECTED = 7, ROOM = 16 }; /* grid[BIS
 
 static run_record result(const paper_run *run, double test)
 {
-    run_record r = { 0 };
-#define NONE(name) r.name = NAN;
-    RECORD_NUMBERS(NONE)
-#undef NONE
+    run_record r = record_none();
     paper_run_name(r.name, run);
     snprintf(r.scale, sizeof r.scale, "full");
     snprintf(r.body, sizeof r.body, "%s", paper_body_names[run->body]);
@@ -101,55 +98,58 @@ static void ignores_others(void **state)
     assert_true(limit_is_known(&all, &run));
 }
 
+static void add(const paper_options *o, run_record r)
+{
+    CHECK_OK(wr_fmt(&r.settings, "{}"));
+    CHECK_OK(wr_fmt(&r.valid, "[]"));
+    CHECK_OK(record_write(o, &r));
+    record_clear(&r);
+}
+
+/* Draws, and expects this text in noise.csv. */
+static void expect(const paper_options *o, const char *want)
+{
+    char path[PATH_MAX];
+    sefl_buf b = { 0 };
+    CHECK_OK(paper_draw(o));
+    CHECK_OK(paper_path(path, o, "noise.csv"));
+    CHECK_OK(file_read(&b, path, 1 << 20));
+    CHECK_OK(wr_u8(&b, 0));
+    assert_non_null(strstr((char *)b.p, want));
+    buf_clear(&b);
+}
+
 /* noise.csv says the price in epsilon, and how many clients a total of 8 needs. */
 static void draws(void **state)
 {
     (void)state;
     char folder[PATH_MAX], path[PATH_MAX];
-    sefl_buf md = { 0 }, b = { 0 };
     snprintf(folder, sizeof folder, "%s", folder_path("drawn"));
     paper_options o = { .results = folder };
     CHECK_OK(paper_open(&o));
-    CHECK_OK(limit_draw(&o, &md)); /* nothing there */
+    CHECK_OK(paper_draw(&o)); /* nothing there */
     CHECK_OK(paper_path(path, &o, "noise.csv"));
     assert_false(file_exists(path));
     paper_run run = cell;
     run.z = "0.002";
     run_record r = result(&run, 170);
     r.classic_epsilon = 2649;
-    CHECK_OK(record_write(&o, &r));
+    add(&o, r);
     run.z = "0.005";
-    r = result(&run, 300);
-    CHECK_OK(record_write(&o, &r));
-    CHECK_OK(limit_draw(&o, &md));
-    CHECK_OK(file_read(&b, path, 1 << 20));
-    CHECK_OK(wr_u8(&b, 0));
+    add(&o, result(&run, 300));
     /* 10 clients * 3.089998 / 0.002 */
-    assert_non_null(strstr((char *)b.p,
-                           "full,lstm,8,25,10,178.45,0.002,170,,2649,none claimed,0.005"
-                           ",300,3.089998"));
-    assert_non_null(strstr((char *)b.p, ",15450,extrapolated\n"));
-    buf_clear(&b);
+    expect(&o, "full,lstm,8,25,10,178.45,0.002,170,,2649,none claimed,0.005,300,3.089998");
+    expect(&o, ",15450,extrapolated\n");
     /* where every noise fails, the row says so */
     run = cell, run.dropout = 75, run.z = "0.001";
-    r = result(&run, 240);
-    CHECK_OK(record_write(&o, &r));
-    CHECK_OK(limit_draw(&o, &md));
-    CHECK_OK(file_read(&b, path, 1 << 20));
-    CHECK_OK(wr_u8(&b, 0));
-    assert_non_null(strstr((char *)b.p, "full,lstm,8,75,10,194.82,none,,,,,0.001,240,,,unknown\n"));
-    buf_clear(&b);
+    add(&o, result(&run, 240));
+    expect(&o, "full,lstm,8,75,10,194.82,none,,,,,0.001,240,,,unknown\n");
     /* a run of enough clients that claims 8 settles it */
     run = cell, run.z = "3.09", run.clients = 9000;
     r = result(&run, 178);
     r.epsilon_server = 7.99;
-    CHECK_OK(record_write(&o, &r));
-    CHECK_OK(limit_draw(&o, &md));
-    CHECK_OK(file_read(&b, path, 1 << 20));
-    CHECK_OK(wr_u8(&b, 0));
-    assert_non_null(strstr((char *)b.p, ",9000,simulated\n"));
-    buf_clear(&b);
-    buf_clear(&md);
+    add(&o, r);
+    expect(&o, ",9000,simulated\n");
 }
 
 int main(void)

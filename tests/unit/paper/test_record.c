@@ -7,7 +7,6 @@
 #include "simulate/experiment.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static paper_options options(const char *folder, bool quick)
@@ -18,10 +17,7 @@ static paper_options options(const char *folder, bool quick)
 /* A record as if the run had finished with this test perplexity. */
 static run_record sample(const paper_options *o, const paper_run *run, double test)
 {
-    run_record r = { 0 };
-#define NONE(name) r.name = NAN;
-    RECORD_NUMBERS(NONE)
-#undef NONE
+    run_record r = record_none();
     paper_run_name(r.name, run);
     snprintf(r.scale, sizeof r.scale, "%s", paper_scale(o));
     snprintf(r.body, sizeof r.body, "%s", paper_body_names[run->body]);
@@ -35,11 +31,8 @@ static run_record sample(const paper_options *o, const paper_run *run, double te
     r.seed = (double)run->seed;
     r.first_valid = 5000, r.rounds = 2;
     r.best_test = test, r.best_valid = test + 1.0 / 3, r.up_bytes = 4e9;
-    CHECK_OK(wr_fmt(&r.settings, "clients=10\ntraining.lr=20\n"));
-    r.valid = malloc(3 * sizeof *r.valid); /* freed below, not by record_clear */
-    assert_non_null(r.valid);
-    r.valid[0] = 500.25, r.valid[1] = NAN, r.valid[2] = test;
-    r.valid_n = 3;
+    CHECK_OK(wr_fmt(&r.settings, "{\"clients\":\"10\",\"training.lr\":\"20\"}"));
+    CHECK_OK(wr_fmt(&r.valid, "[500.25,null,%.17g]", test));
     return r;
 }
 
@@ -47,8 +40,7 @@ static void put(const paper_options *o, const paper_run *run, double test)
 {
     run_record r = sample(o, run, test);
     CHECK_OK(record_write(o, &r));
-    free(r.valid);
-    buf_clear(&r.settings);
+    record_clear(&r);
 }
 
 static const paper_run first = {
@@ -72,8 +64,8 @@ static void round_trip(void **state)
 #define SAME(member) assert_true(isnan(want.member) ? isnan(r.member) : r.member == want.member);
     RECORD_NUMBERS(SAME)
 #undef SAME
-    assert_int_equal(r.valid_n, 3);
-    assert_true(r.valid[0] == 500.25 && isnan(r.valid[1]) && r.valid[2] == want.best_test);
+    assert_int_equal(r.valid.n, want.valid.n);
+    assert_memory_equal(r.valid.p, want.valid.p, r.valid.n);
     assert_int_equal(r.settings.n, want.settings.n);
     assert_memory_equal(r.settings.p, want.settings.p, r.settings.n);
     /* settings that differ are named */
@@ -88,14 +80,15 @@ static void round_trip(void **state)
     CHECK_OK(record_check(&r, &s));
     CHECK_OK(settings_set(&s, "training.lr=10", "test"));
     CHECK_STATUS(record_check(&r, &s), SEFL_EEXIST);
-    assert_non_null(strstr(sefl_last_error(), "training.lr=20 there, training.lr=10 here"));
+    assert_non_null(
+        strstr(sefl_last_error(), "\"training.lr\":\"20\" there, \"training.lr\":\"10\" here"));
     CHECK_OK(settings_set(&s, "training.lr=20", "test"));
     CHECK_OK(settings_set(&s, "training.dropout=0.1", "test"));
     CHECK_STATUS(record_check(&r, &s), SEFL_EEXIST);
+    assert_non_null(strstr(sefl_last_error(), "( there, \"training.dropout\":\"0.1\" here)"));
     settings_clear(&s);
     record_clear(&r);
-    free(want.valid);
-    buf_clear(&want.settings);
+    record_clear(&want);
 }
 
 /* A cut or foreign file is refused. */
@@ -133,7 +126,7 @@ static void scales_do_not_mix(void **state)
     CHECK_STATUS(records_read(&all, &quick), SEFL_EPROTO);
     snprintf(folder, sizeof folder, "%s", folder_path("foreign"));
     CHECK_OK(paper_make_folder(folder));
-    CHECK_OK(paper_write(&full, "notes.txt", span_of_str("mine")));
+    CHECK_OK(paper_write(&full, span_of_str("mine"), "notes.txt"));
     CHECK_STATUS(paper_open(&full), SEFL_EEXIST); /* not a results folder */
 }
 
@@ -174,13 +167,16 @@ static void draws(void **state)
     run = first, run.z = "0.01", run.variant = paper_variant_named("start");
     put(&o, &run, 6000); /* worse than its start */
     points p;
-    CHECK_OK(points_of(&p, &o, PAPER_ALL));
+    records all;
+    CHECK_OK(records_read(&all, &o));
+    CHECK_OK(points_of(&p, &all, true, PAPER_ALL));
     assert_int_equal(p.n, 11);
-    const point *x = points_find(&p, &first);
+    const point *x = points_find(&p, first);
     assert_non_null(x);
     assert_int_equal(x->test.n, 2);
     assert_true(x->test.mean == 152 && x->test.low == 150 && x->test.high == 154);
     points_clear(&p);
+    records_clear(&all);
     CHECK_OK(paper_draw(&o));
     CHECK_OK(file_read(&b, path, 1 << 20));
     CHECK_OK(wr_u8(&b, 0));

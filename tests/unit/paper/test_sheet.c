@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const columns[] = { "model", "block", "seconds", NULL };
+static const char columns[] = "model block seconds";
 
 static paper_options options(char path[PATH_MAX], bool quick)
 {
@@ -17,7 +17,7 @@ static paper_options options(char path[PATH_MAX], bool quick)
 
 static void put(const paper_options *o, const char *text)
 {
-    CHECK_OK(paper_write(o, "t.json", span_of_str(text)));
+    CHECK_OK(paper_write(o, span_of_str(text), "t.json"));
 }
 
 static void round_trip(void **state)
@@ -26,24 +26,22 @@ static void round_trip(void **state)
     char path[PATH_MAX], file[PATH_MAX];
     paper_options o = options(path, false);
     sefl_buf csv = { 0 };
-    sheet s;
-    CHECK_OK(sheet_open(&s, &o, "t", columns)); /* no file yet */
+    sheet s = { 0 };
+    CHECK_OK(sheet_open(&s, &o, columns, "t")); /* no file yet */
     assert_int_equal(s.rows, 0);
-    CHECK_OK(
-        sheet_add(&s, (sheet_cell[]){ sheet_text("lstm"), sheet_number(8), sheet_number(0.1) }));
-    CHECK_OK(
-        sheet_add(&s, (sheet_cell[]){ sheet_text("lstm"), sheet_number(1), sheet_number(NAN) }));
-    CHECK_OK(sheet_save(&s, &o));
+    CHECK_OK(sheet_add(&s, (const char *[]){ "lstm" }, (double[]){ 8, 0.1 }));
+    CHECK_OK(sheet_add(&s, (const char *[]){ "lstm" }, (double[]){ 1, NAN }));
+    CHECK_OK(sheet_save(&s));
     sheet_clear(&s);
     o.commit = "def"; /* a later program adds a row */
-    CHECK_OK(sheet_open(&s, &o, "t", columns));
+    CHECK_OK(sheet_open(&s, &o, columns, "t"));
     assert_int_equal(s.rows, 2);
     assert_true(sheet_get(&s, 0, "seconds") == 0.1);
     assert_true(isnan(sheet_get(&s, 1, "seconds")));
     assert_string_equal(sheet_get_text(&s, 1, "model"), "lstm");
-    CHECK_OK(sheet_save(&s, &o));
+    CHECK_OK(sheet_save(&s));
     assert_string_equal(s.commits, "abc def");
-    CHECK_OK(sheet_csv(&s, &o));
+    CHECK_OK(sheet_csv(&s));
     CHECK_OK(paper_path(file, &o, "t.csv"));
     CHECK_OK(file_read(&csv, file, 1000));
     const char want[] = "model,block,seconds,scale\nlstm,8,0.1,full\nlstm,1,,full\n";
@@ -52,7 +50,7 @@ static void round_trip(void **state)
     buf_clear(&csv);
     sheet_clear(&s);
     o.quick = true; /* quick and full results never mix */
-    CHECK_STATUS(sheet_open(&s, &o, "t", columns), SEFL_EPROTO);
+    CHECK_STATUS(sheet_open(&s, &o, columns, "t"), SEFL_EPROTO);
 }
 
 static void bad_files(void **state)
@@ -79,10 +77,10 @@ static void bad_files(void **state)
          "\"rows\":[[\"a string that is longer than a cell can be\",2,3]]}"),
         "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[]} x",
     };
-    sheet s;
+    sheet s = { 0 };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         put(&o, bad[i]);
-        CHECK_STATUS(sheet_open(&s, &o, "t", columns), SEFL_EPROTO);
+        CHECK_STATUS(sheet_open(&s, &o, columns, "t"), SEFL_EPROTO);
         assert_null(s.cell);
     }
 }
