@@ -29,7 +29,6 @@ enum {
     SLOW_RUNS = 3,
     QUICK_RUNS = 2,
     SEED = 1,
-    CASES_MAX = 20,
     RUNS_MAX = 1000,
 };
 
@@ -330,22 +329,29 @@ static sefl_status case_open(sheet *s, const paper_options *o, const cost_case *
     return sheet_open(s, o, columns, "cost/%s-%u-%s", c->model, c->block, c->scheme);
 }
 
+/* Returns how large a model with this block size is. */
+static double size_of(double block)
+{
+    return (2 * block - 1) / (block * block);
+}
+
 /* Estimates the seconds of a run from earlier runs, of this or another block size, which take time
  * in proportion to their values; 0: there are none. */
 static sefl_status expect(double *seconds, const paper_options *o, const cost_case *c)
 {
-    static const unsigned from[] = { 0, 1, 4, 8, 16, 32 }; /* 0: the same */
+    sefl_status st = SEFL_OK;
+    cost_case from = *c;
+    sheet s = { 0 };
     *seconds = 0;
-    for (size_t i = 0; i < sizeof from / sizeof *from && *seconds == 0; i++) {
-        const double l = c->block, m = from[i] ? from[i] : c->block;
-        sheet s = { 0 };
-        SEFL_PASS(case_open(&s, o, &(cost_case){ c->model, (unsigned)m, c->scheme }));
+    for (int b = -1; b < PAPER_BLOCK_SIZES && *seconds == 0; b++) {
+        from.block = b < 0 ? c->block : paper_block_sizes[b];
+        SEFL_TRY(case_open(&s, o, &from));
         if (s.rows > 0)
-            *seconds =
-                sheet_get(&s, s.rows - 1, "run_s") * (2 * l - 1) / (l * l) * (m * m) / (2 * m - 1);
-        sheet_clear(&s);
+            *seconds = sheet_get(&s, s.rows - 1, "run_s") * size_of(c->block) / size_of(from.block);
     }
-    return SEFL_OK;
+done:
+    sheet_clear(&s);
+    return st;
 }
 
 sefl_status cost_measure(const paper_options *o, const cost_case *c, unsigned runs,
@@ -375,22 +381,6 @@ done:
     return st;
 }
 
-/* Lists all cases, those that take longest last. */
-static size_t cases(cost_case out[CASES_MAX], bool quick)
-{
-    static const unsigned full[] = { 32, 16, 8, 4, 1 }, small[] = { 8, 1 };
-    static const char *const models[] = { "lstm", "transformer" };
-    static const char *const schemes[] = { "pad", "paillier" };
-    const unsigned *blocks = quick ? small : full;
-    const size_t many = quick ? 2 : 5;
-    size_t n = 0;
-    for (int s = 0; s < 2; s++)
-        for (size_t b = 0; b < many; b++)
-            for (int m = 0; m < 2; m++)
-                out[n++] = (cost_case){ models[m], blocks[b], schemes[s] };
-    return n;
-}
-
 static unsigned runs_of(const paper_options *o, const cost_case *c)
 {
     if (o->quick)
@@ -398,15 +388,19 @@ static unsigned runs_of(const paper_options *o, const cost_case *c)
     return c->block < 32 && strcmp(c->scheme, "paillier") == 0 ? SLOW_RUNS : RUNS;
 }
 
+/* The cases that take longest are last. */
 static sefl_status measure_all(const paper_options *o)
 {
     sefl_status st = SEFL_OK;
     federation_key key = { 0 };
-    cost_case c[CASES_MAX];
-    const size_t n = cases(c, o->quick);
-    for (size_t i = 0; i < n; i++)
-        if (o->shards == 0 || i % o->shards == o->shard)
-            SEFL_TRY(cost_measure(o, &c[i], runs_of(o, &c[i]), &key));
+    for (size_t scheme = 0, i = 0; scheme < 2; scheme++)
+        for (size_t b = PAPER_BLOCK_SIZES; b-- > 0;)
+            for (size_t model = 0; model < 2; model++) {
+                const cost_case c = { model ? "transformer" : "lstm", paper_block_sizes[b],
+                                      scheme ? "paillier" : "pad" };
+                if (paper_has_block(o, c.block) && paper_is_mine(o, i++))
+                    SEFL_TRY(cost_measure(o, &c, runs_of(o, &c), &key));
+            }
 done:
     federation_key_clear(&key);
     return st;
@@ -469,61 +463,56 @@ static sefl_status summarise(sheet *out, const sheet *s, const sheet *base)
 }
 
 enum { SERIES = 4, BLOCKS = PAPER_BLOCK_SIZES };
-static const char *const series_names[SERIES] = { "LSTM, pad", "LSTM, paillier", "Transformer, pad",
-                                                  "Transformer, paillier" };
+static const struct {
+    const char *name, *of[2]; /* model, scheme */
+} series[SERIES] = {
+    { "LSTM, pad", { "lstm", "pad" } },
+    { "LSTM, paillier", { "lstm", "paillier" } },
+    { "Transformer, pad", { "transformer", "pad" } },
+    { "Transformer, paillier", { "transformer", "paillier" } },
+};
 
-/* Fills y[series][block] with a column of the summary; NAN where nothing was measured. */
-static void collect(double y[SERIES][BLOCKS], const sheet *all, const char *column)
+static void collect(double y[BLOCKS], const sheet *all, int k, const char *column)
 {
-    for (int k = 0; k < SERIES; k++)
-        for (int b = 0; b < BLOCKS; b++)
-            y[k][b] = NAN;
-    for (size_t r = 0; r < all->rows; r++) {
-        int k = 2 * (strcmp(sheet_get_text(all, r, "model"), "lstm") != 0) +
-                (strcmp(sheet_get_text(all, r, "scheme"), "pad") != 0);
-        for (int b = 0; b < BLOCKS; b++)
-            if (sheet_get(all, r, "block") == paper_block_sizes[b])
-                y[k][b] = sheet_get(all, r, column);
-    }
-}
-
-static svg_chart chart_of(const char *title, const char *unit, double y[SERIES][BLOCKS])
-{
-    svg_series s[SERIES];
-    for (int k = 0; k < SERIES; k++)
-        s[k] = (svg_series){ .name = series_names[k], .y = y[k] };
-    return paper_block_chart(title, unit, s, SERIES);
+    sheet_line(y, all, series[k].of, "block", paper_block_sizes, BLOCKS, column);
 }
 
 static sefl_status draw(const paper_options *o, const sheet *all)
 {
-    double y[4][SERIES][BLOCKS], ratio[SERIES][BLOCKS], low[SERIES][BLOCKS], high[SERIES][BLOCKS];
-    static const double paper_best[BLOCKS] = { NAN, NAN, NAN, NAN, 13.7 }; /* "up to" */
-    collect(y[0], all, "total_s");
-    collect(y[1], all, "speedup");
-    collect(y[2], all, "encrypt_s");
-    collect(y[3], all, "up_bytes");
-    collect(ratio, all, "values_ratio");
-    svg_chart c[] = {
-        chart_of("Seconds of a secure round", "s", y[0]),
-        chart_of("Speed-up of the round over block size 1", "x", y[1]),
-        chart_of("Seconds to encrypt one update", "s", y[2]),
-        chart_of("Bytes of one upload", "bytes", y[3]),
+    static const struct {
+        const char *column, *title, *unit;
+    } charts[] = {
+        { "total_s", "Seconds of a secure round", "s" },
+        { "speedup", "Speed-up of the round over block size 1", "x" },
+        { "encrypt_s", "Seconds to encrypt one update", "s" },
+        { "up_bytes", "Bytes of one upload", "bytes" },
     };
-    collect(high, all, "total_sd");
+    enum { CHARTS = sizeof charts / sizeof *charts };
+    static const double paper_best[BLOCKS] = { NAN, NAN, NAN, NAN, 13.7 }; /* "up to" */
+    double y[CHARTS][SERIES][BLOCKS], ratio[BLOCKS], low[SERIES][BLOCKS], high[SERIES][BLOCKS];
+    svg_chart c[CHARTS];
+    for (int i = 0; i < CHARTS; i++) {
+        svg_series s[SERIES];
+        for (int k = 0; k < SERIES; k++) {
+            collect(y[i][k], all, k, charts[i].column);
+            s[k] = (svg_series){ .name = series[k].name, .y = y[i][k] };
+        }
+        c[i] = paper_block_chart(charts[i].title, charts[i].unit, s, SERIES);
+    }
     for (int k = 0; k < SERIES; k++) {
+        collect(high[k], all, k, "total_sd");
         for (int b = 0; b < BLOCKS; b++) {
             low[k][b] = y[0][k][b] - high[k][b];
             high[k][b] += y[0][k][b];
         }
         c[0].series[k].low = low[k], c[0].series[k].high = high[k];
     }
+    collect(ratio, all, 0, "values_ratio");
     c[1].log = false;
-    c[1].series[c[1].count++] =
-        (svg_series){ .name = "value counts", .y = ratio[0], .dashed = true };
+    c[1].series[c[1].count++] = (svg_series){ .name = "value counts", .y = ratio, .dashed = true };
     if (!o->quick)
         c[1].series[c[1].count++] = (svg_series){ .name = "paper", .y = paper_best };
-    return paper_svg(o, "cost", c, sizeof c / sizeof *c);
+    return paper_svg(o, "cost", c, CHARTS);
 }
 
 /* Adds the cases of series k to the summary. */
@@ -531,7 +520,7 @@ static sefl_status summarise_all(sheet *all, const paper_options *o, int k)
 {
     sefl_status st = SEFL_OK;
     sheet s = { 0 }, base = { 0 };
-    cost_case c = { k < 2 ? "lstm" : "transformer", 1, k % 2 == 0 ? "pad" : "paillier" };
+    cost_case c = { series[k].of[0], 1, series[k].of[1] };
     SEFL_TRY(case_open(&base, o, &c));
     for (int b = 0; b < BLOCKS; b++) {
         c.block = paper_block_sizes[b];

@@ -4,36 +4,15 @@
 #include "crypto/ahe/ahe.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- supports -------------------------------------------------------------------------------- */
 
-/* Returns the k-th largest of n values, 1 <= k <= n, and reorders them (quickselect). */
-static float largest(float *v, size_t n, size_t k)
+static int descending(const void *a, const void *b)
 {
-    ptrdiff_t low = 0, high = (ptrdiff_t)n - 1, want = (ptrdiff_t)k - 1;
-    while (low < high) {
-        const float pivot = v[low + (high - low) / 2];
-        ptrdiff_t i = low, j = high;
-        while (i <= j) {
-            while (v[i] > pivot)
-                i++;
-            while (v[j] < pivot)
-                j--;
-            if (i <= j) {
-                const float t = v[i];
-                v[i++] = v[j], v[j--] = t;
-            }
-        }
-        /* v[low..j] >= pivot, v[j+1..i-1] == pivot, v[i..high] <= pivot */
-        if (want <= j)
-            high = j;
-        else if (want >= i)
-            low = i;
-        else
-            break;
-    }
-    return v[want];
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
 }
 
 size_t csr_support(uint8_t *mask, const float *u, size_t n, size_t k, float *scratch)
@@ -47,7 +26,8 @@ size_t csr_support(uint8_t *mask, const float *u, size_t n, size_t k, float *scr
         k = nonzero;
     if (k == 0)
         return 0;
-    const float least = largest(scratch, nonzero, k);
+    qsort(scratch, nonzero, sizeof *scratch, descending);
+    const float least = scratch[k - 1];
     for (size_t i = 0; i < n; i++)
         kept += mask[i] = fabsf(u[i]) > least;
     for (size_t i = 0; i < n && kept < k; i++)

@@ -14,7 +14,7 @@
 enum { KEY_BITS = 3072, FEW = 10, STEPS = 11 };
 
 /* Numbers of clients at which the union is counted. */
-static const uint32_t steps[STEPS] = { 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000 };
+static const unsigned steps[STEPS] = { 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000 };
 
 static const char format_columns[] =
     "size format seed clients params numbers index_bytes pad_bytes paillier_bytes sum_error energy "
@@ -255,55 +255,50 @@ sefl_status paper_csr(const paper_options *o)
     return o->shard == 0 ? paper_alone(o, "csr", measure_all) : SEFL_OK;
 }
 
-enum { SIZES = 3, FORMATS = 6 };
-
-typedef struct figure {
-    double share[SIZES][STEPS], random[SIZES][STEPS], pad[SIZES][FORMATS], paillier[SIZES][FORMATS];
-} figure;
-
-static void collect(figure *f, int at, const sheet *formats, const sheet *unions)
+/* Draws the union of the small model beside that of the paper's, and the formats of the larger. */
+static sefl_status draw(const paper_options *o, const sheet *formats, const sheet *unions)
 {
-    for (int i = 0; i < STEPS; i++)
-        f->share[at][i] = f->random[at][i] = NAN;
-    for (int i = 0; i < FORMATS; i++)
-        f->pad[at][i] = f->paillier[at][i] = NAN;
-    for (size_t r = 0; r < unions->rows; r++)
-        for (int i = 0; i < STEPS; i++)
-            if (sheet_get(unions, r, "clients") == steps[i]) {
-                f->share[at][i] = 100 * sheet_get(unions, r, "share");
-                f->random[at][i] = 100 * sheet_get(unions, r, "random_share");
-            }
-    for (size_t r = 0; r < formats->rows && r < FORMATS; r++) {
-        f->pad[at][r] = sheet_get(formats, r, "pad_bytes");
-        f->paillier[at][r] = sheet_get(formats, r, "paillier_bytes");
-    }
-}
-
-static sefl_status draw(const paper_options *o, const figure *f)
-{
+    enum { FORMATS = 6 };
     static const char *const clients[STEPS] = { "1",  "2",   "3",   "5",   "10",  "20",
                                                 "50", "100", "200", "500", "1000" };
-    static const char *const formats[FORMATS] = { "dense",    "CSR, clear", "CSR, hidden",
-                                                  "union 10", "mask",       "BHM" };
-    const int first = o->quick ? 0 : 1;
+    static const char *const names[FORMATS] = { "dense", "csr-clear", "csr-hidden",
+                                                "union", "mask",      "bhm" };
+    static const char *const titles[FORMATS] = { "dense",    "CSR, clear", "CSR, hidden",
+                                                 "union 10", "mask",       "BHM" };
+    static const unsigned seed = LOCALS_SEED;
+    const char *const first = o->quick ? "quick" : "small";
     const char *const name = o->quick ? "measured" : "measured, small model";
+    double share[2][STEPS], random[STEPS], pad[2][FORMATS], paillier[2][FORMATS];
+    for (int k = 0; k < 2; k++) {
+        const char *size = k == 0 ? first : "paper";
+        sheet_line(share[k], unions, &size, "clients", steps, STEPS, "share");
+        for (int i = 0; i < FORMATS; i++) {
+            const char *const texts[] = { size, names[i] };
+            sheet_line(&pad[k][i], formats, texts, "seed", &seed, 1, "pad_bytes");
+            sheet_line(&paillier[k][i], formats, texts, "seed", &seed, 1, "paillier_bytes");
+        }
+    }
+    sheet_line(random, unions, &first, "clients", steps, STEPS, "random_share");
+    for (int i = 0; i < STEPS; i++)
+        share[0][i] *= 100, share[1][i] *= 100, random[i] *= 100;
+    const int largest = !isnan(pad[1][0]);
     const svg_chart c[] = {
         { .title = "Share of all positions in the union of the clients' supports",
           .unit = "%",
           .n = STEPS,
           .x_name = "clients",
           .x_text = clients,
-          .series = { { .name = name, .y = f->share[first] },
-                      { .name = "measured, the paper's LSTM", .y = f->share[2] },
-                      { .name = "random supports", .y = f->random[first], .dashed = true } },
+          .series = { { .name = name, .y = share[0] },
+                      { .name = "measured, the paper's LSTM", .y = share[1] },
+                      { .name = "random supports", .y = random, .dashed = true } },
           .count = 3 },
         { .title = "Bytes of one upload by format",
           .unit = "bytes",
           .n = FORMATS,
           .x_name = "format",
-          .x_text = formats,
-          .series = { { .name = "pad", .y = f->pad[isnan(f->pad[2][0]) ? first : 2] },
-                      { .name = "paillier", .y = f->paillier[isnan(f->pad[2][0]) ? first : 2] } },
+          .x_text = titles,
+          .series = { { .name = "pad", .y = pad[largest] },
+                      { .name = "paillier", .y = paillier[largest] } },
           .count = 2,
           .log = true },
     };
@@ -313,14 +308,12 @@ static sefl_status draw(const paper_options *o, const figure *f)
 sefl_status paper_csr_draw(const paper_options *o)
 {
     sefl_status st = SEFL_OK;
-    const locals_size *const sizes[SIZES] = { &quick, &small, &whole };
+    const locals_size *const sizes[] = { &quick, &small, &whole };
     sheet formats = { 0 }, unions = { 0 }, all_formats, all_unions;
-    figure f;
     sheet_new(&all_formats, o, format_columns, "csr");
     sheet_new(&all_unions, o, union_columns, "csr-union");
-    for (int i = 0; i < SIZES; i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         SEFL_TRY(sheets_open(&formats, &unions, o, sizes[i]));
-        collect(&f, i, &formats, &unions);
         SEFL_TRY(sheet_append(&all_formats, &formats));
         SEFL_TRY(sheet_append(&all_unions, &unions));
     }
@@ -328,7 +321,7 @@ sefl_status paper_csr_draw(const paper_options *o)
         goto done;
     SEFL_TRY(sheet_csv(&all_formats));
     SEFL_TRY(sheet_csv(&all_unions));
-    SEFL_TRY(draw(o, &f));
+    SEFL_TRY(draw(o, &all_formats, &all_unions));
 done:
     sheet_clear(&formats);
     sheet_clear(&unions);

@@ -2,6 +2,7 @@
  * claims.csv, runs.csv and tables.md. */
 #include "paper/draw.h"
 
+#include "base/alloc.h"
 #include "paper/limit.h"
 #include "paper/reference.h"
 
@@ -48,15 +49,17 @@ void draw_cell(draw_text *t, double v, int digits, const char *none)
 /* The cell of a point in a table of means. */
 static void put_mean(draw_text *md, const point *p)
 {
-    if (p && p->test.n > 0)
+    if (p->test.n > 0)
         draw_put(md, " %.2f +- %.2f (%zu) |", p->test.mean, p->test.sd, p->test.n);
     else
         draw_put(md, " - |");
 }
 
-static double mean_of(const point *p)
+/* The point of a run that has so many rounds, unless this is quick. */
+static point at(const drawing *d, unsigned rounds, paper_run run)
 {
-    return p && p->test.n > 0 ? p->test.mean : NAN;
+    run.rounds = paper_rounds(d->o->quick, rounds);
+    return point_of(&d->all, run);
 }
 
 /* ---- charts ---------------------------------------------------------------------------------- */
@@ -87,13 +90,13 @@ static void grid_line(grid *g, const char *name, bool dashed)
                                    .high = g->high[k] };
 }
 
-/* Sets place i of the latest line. No value is larger than `most`; fmin ignores NAN. */
+/* Sets place i of the latest line; no value is larger than `most`. fmin ignores NAN. */
 static void grid_set(grid *g, size_t i, const point *p, double most)
 {
     const size_t k = g->c.count - 1;
-    g->y[k][i] = p ? fmin(p->test.mean, most) : NAN;
-    g->low[k][i] = p ? fmin(p->test.low, most) : NAN;
-    g->high[k][i] = p ? fmin(p->test.high, most) : NAN;
+    g->y[k][i] = p->last ? fmin(p->test.mean, most) : NAN;
+    g->low[k][i] = p->last ? fmin(p->test.low, most) : NAN;
+    g->high[k][i] = p->last ? fmin(p->test.high, most) : NAN;
 }
 
 /* Writes the charts, unless the figure has no point. */
@@ -102,7 +105,7 @@ static sefl_status grid_save(const drawing *d, const char *name, const grid *g, 
     svg_chart c[PAPER_BODIES];
     for (size_t i = 0; i < n; i++)
         c[i] = g[i].c;
-    return d->p.n > 0 ? paper_svg(d->o, name, c, n) : SEFL_OK;
+    return d->n > 0 ? paper_svg(d->o, name, c, n) : SEFL_OK;
 }
 
 /* ---- runs and points ------------------------------------------------------------------------- */
@@ -176,10 +179,11 @@ static sefl_status draw_dropout(drawing *d)
         draw_put(&d->md, "| %s, l = %u |", titles[b], paper_block(b));
         grid_line(&g[b], "this program", false);
         for (size_t i = 0; i < N; i++) {
-            const paper_run run = { .body = b, .dropout = rates[i], .clients = i < 4 ? 10 : 20 };
-            const point *x = points_find(&d->p, run);
-            grid_set(&g[b], i, x, INFINITY);
-            put_mean(&d->md, x);
+            const point x =
+                at(d, PAPER_ROUNDS,
+                   (paper_run){ .body = b, .dropout = rates[i], .clients = i < 4 ? 10 : 20 });
+            grid_set(&g[b], i, &x, INFINITY);
+            put_mean(&d->md, &x);
         }
         draw_put(&d->md, "\n| the paper |");
         grid_line(&g[b], "the paper", true);
@@ -208,10 +212,10 @@ static sefl_status draw_blocks(drawing *d)
         draw_put(&d->md, "| %s |", titles[b]);
         grid_line(&g, titles[b], false);
         for (size_t i = 0; i < PAPER_BLOCK_SIZES; i++) {
-            const paper_run run = { .body = b, .block = paper_block_sizes[i] };
-            const point *x = points_find(&d->p, run);
-            grid_set(&g, i, x, INFINITY);
-            put_mean(&d->md, x);
+            const point x =
+                at(d, PAPER_ROUNDS, (paper_run){ .body = b, .block = paper_block_sizes[i] });
+            grid_set(&g, i, &x, INFINITY);
+            put_mean(&d->md, &x);
         }
         draw_put(&d->md, "\n");
     }
@@ -232,13 +236,13 @@ static const struct {
 };
 
 /* Lists the noise multipliers of the points with this number of clients, ascending; "0" first. */
-static size_t list_z(const char *z[X_MAX], const points *p, uint32_t clients)
+static size_t list_z(const char *z[X_MAX], const drawing *d, uint32_t clients)
 {
     size_t n = 0;
-    for (size_t i = 0; i < p->n; i++) {
-        const char *x = p->at[i].run.z;
+    for (size_t i = 0; i < d->n; i++) {
+        const char *x = d->at[i].run.z;
         size_t k = 0;
-        if (p->at[i].run.clients != clients)
+        if (d->at[i].run.clients != clients)
             continue;
         while (k < n && strtod(z[k], NULL) < strtod(x, NULL))
             k++;
@@ -250,14 +254,15 @@ static size_t list_z(const char *z[X_MAX], const points *p, uint32_t clients)
     return n;
 }
 
-static const point *at_noise(const points *p, size_t approach, unsigned body, const char *z,
-                             uint32_t clients)
+static point at_noise(const drawing *d, size_t approach, unsigned body, const char *z,
+                      uint32_t clients)
 {
-    return points_find(p, (paper_run){ .body = body,
-                                       .protection = approaches[approach].protection,
-                                       .block = approaches[approach].block,
-                                       .z = z,
-                                       .clients = clients });
+    return at(d, PAPER_ROUNDS_SHORT,
+              (paper_run){ .body = body,
+                           .protection = approaches[approach].protection,
+                           .block = approaches[approach].block,
+                           .z = z,
+                           .clients = clients });
 }
 
 static void table_noise(drawing *d, unsigned body, uint32_t clients, const char *const *z, size_t n)
@@ -269,16 +274,16 @@ static void table_noise(drawing *d, unsigned body, uint32_t clients, const char 
              "with BHM |\n|---|---|---|---|---|---|---|\n",
              titles[body], clients);
     for (size_t i = 0; i < n; i++) {
-        const point *bhm = at_noise(&d->p, LINES - 1, body, z[i], clients);
+        const point bhm = at_noise(d, LINES - 1, body, z[i], clients);
         draw_put(md, "| %s |", z[i]);
-        draw_cell(md, bhm ? bhm->last->classic_epsilon : NAN, 4, "-");
-        draw_cell(md, bhm ? bhm->last->epsilon_server : NAN, 4, "none claimed");
+        draw_cell(md, bhm.last ? bhm.last->classic_epsilon : NAN, 4, "-");
+        draw_cell(md, bhm.last ? bhm.last->epsilon_server : NAN, 4, "none claimed");
         for (size_t a = 0; a < LINES; a++) {
-            const point *x = at_noise(&d->p, a, body, z[i], clients);
-            if (x && x->test.mean < x->last->first_valid)
-                draw_put(md, " %.2f |", x->test.mean);
+            const point x = at_noise(d, a, body, z[i], clients);
+            if (x.last && x.test.mean < x.last->first_valid)
+                draw_put(md, " %.2f |", x.test.mean);
             else
-                draw_put(md, x ? " nothing learned |" : " - |");
+                draw_put(md, x.last ? " nothing learned |" : " - |");
         }
         draw_put(md, "\n");
     }
@@ -291,10 +296,10 @@ static sefl_status draw_noise(drawing *d, uint32_t clients)
     grid g[PAPER_BODIES];
     const char *z[X_MAX], *labels[X_MAX];
     char text[X_MAX][48], name[96];
-    const size_t n = list_z(z, &d->p, clients);
+    const size_t n = list_z(z, d, clients);
     for (size_t i = 0; i < n; i++) {
-        const point *any = at_noise(&d->p, LINES - 1, PAPER_LSTM, z[i], clients);
-        const double classic = any ? any->last->classic_epsilon : NAN;
+        const point any = at_noise(d, LINES - 1, PAPER_LSTM, z[i], clients);
+        const double classic = any.last ? any.last->classic_epsilon : NAN;
         if (isnan(classic))
             snprintf(text[i], sizeof text[i], "%.16s", strcmp(z[i], "0") == 0 ? "no noise" : z[i]);
         else if (classic >= 1000)
@@ -311,8 +316,8 @@ static sefl_status draw_noise(drawing *d, uint32_t clients)
         for (size_t a = 0; a < LINES; a++) {
             grid_line(&g[b], approaches[a].name, a == 0); /* plain FedAvg has no noise: a level */
             for (size_t i = 0; i < n; i++) {
-                const point *x = at_noise(&d->p, a, b, a == 0 ? "0" : z[i], clients);
-                grid_set(&g[b], i, x, x ? x->last->first_valid : NAN);
+                const point x = at_noise(d, a, b, a == 0 ? "0" : z[i], clients);
+                grid_set(&g[b], i, &x, x.last ? x.last->first_valid : NAN);
             }
         }
     }
@@ -324,9 +329,9 @@ static sefl_status draw_epsilon(drawing *d)
 {
     uint32_t last = 0;
     draw_put(&d->md, "\n## Test perplexity by noise\n");
-    for (size_t i = 0; i < d->p.n; i++) /* points with the same number of clients are together */
-        if (d->p.at[i].run.clients != last) {
-            last = d->p.at[i].run.clients;
+    for (size_t i = 0; i < d->n; i++) /* points with the same number of clients are together */
+        if (d->at[i].run.clients != last) {
+            last = d->at[i].run.clients;
             SEFL_PASS(draw_noise(d, last));
         }
     return SEFL_OK;
@@ -344,33 +349,32 @@ static const struct {
     { "public start, clip 1", "start-clip1" },
 };
 
-static const point *at_start(const points *p, size_t k, unsigned body, const char *z,
-                             uint32_t clients)
+static point at_start(const drawing *d, size_t k, unsigned body, const char *z, uint32_t clients)
 {
-    paper_run run = { .body = body,
-                      .protection = "sefl",
-                      .block = paper_block(body),
-                      .z = z,
-                      .clients = clients,
-                      .variant = paper_variant_named(starts[k].variant) };
-    return points_find(p, k == 0 ? paper_run_public(&run) : run);
+    const paper_run run = { .body = body,
+                            .block = paper_block(body),
+                            .z = z,
+                            .clients = clients,
+                            .variant = paper_variant_named(starts[k].variant) };
+    return at(d, PAPER_ROUNDS_SHORT, k == 0 ? paper_run_public(&run) : run);
 }
 
 /* Appends the row of a noise multiplier; nothing if it has no run. */
 static void row_start(drawing *d, unsigned body, const char *z, uint32_t clients)
 {
-    const point *x[LINES], *any = NULL;
+    point x[LINES];
+    const run_record *any = NULL;
     for (size_t k = 0; k < LINES; k++) {
-        x[k] = at_start(&d->p, k, body, z, clients);
-        any = k > 0 && x[k] ? x[k] : any;
+        x[k] = at_start(d, k, body, z, clients);
+        any = k > 0 && x[k].last ? x[k].last : any;
     }
     if (!any)
         return;
     draw_put(&d->md, "| %s | %" PRIu32 " | %s |", titles[body], clients, z);
-    draw_cell(&d->md, any->last->classic_epsilon, 4, "-");
-    draw_cell(&d->md, any->last->epsilon_server, 4, "none claimed");
+    draw_cell(&d->md, any->classic_epsilon, 4, "-");
+    draw_cell(&d->md, any->epsilon_server, 4, "none claimed");
     for (size_t k = 0; k < LINES; k++)
-        draw_cell(&d->md, mean_of(x[k]), 5, "-");
+        draw_cell(&d->md, x[k].test.mean, 5, "-");
     draw_put(&d->md, "\n");
 }
 
@@ -386,11 +390,11 @@ static sefl_status draw_start(drawing *d)
     draw_put(&d->md, "\n|---|---|---|---|---|---|---|---|---|\n");
     for (unsigned b = 0; b < PAPER_BODIES; b++)
         for (size_t k = 0; k < 2; k++) {
-            const size_t n = list_z(z, &d->p, clients[k]);
+            const size_t n = list_z(z, d, clients[k]);
             for (size_t i = 0; i < n; i++)
                 row_start(d, b, z[i], clients[k]);
         }
-    const size_t n = list_z(z, &d->p, 10);
+    const size_t n = list_z(z, d, 10);
     for (unsigned b = 0; b < PAPER_BODIES; b++) {
         grid_new(&g[b],
                  b == PAPER_LSTM ? "LSTM, 10 clients: test perplexity by start"
@@ -398,8 +402,10 @@ static sefl_status draw_start(drawing *d)
                  n, z, "noise multiplier z");
         for (size_t k = 0; k < LINES - 1; k++) { /* clip 1 has runs of more clients only */
             grid_line(&g[b], starts[k].name, k == 0);
-            for (size_t i = 0; i < n; i++)
-                grid_set(&g[b], i, at_start(&d->p, k, b, z[i], 10), INFINITY);
+            for (size_t i = 0; i < n; i++) {
+                const point x = at_start(d, k, b, z[i], 10);
+                grid_set(&g[b], i, &x, INFINITY);
+            }
         }
     }
     return grid_save(d, "start", g, PAPER_BODIES);
@@ -416,14 +422,14 @@ static sefl_status draw_models(drawing *d)
              "|\n|---|---|---|---|---|---|---|\n",
              paper_block(PAPER_LSTM), rounds);
     for (unsigned b = 0; b < PAPER_BODIES; b++) {
-        const double base = mean_of(points_find(&d->p, (paper_run){ .body = b, .rounds = rounds }));
-        for (const point *x = d->p.at; x < d->p.at + d->p.n; x++) {
+        const point base = at(d, PAPER_ROUNDS_SHORT, (paper_run){ .body = b });
+        for (const point *x = d->at; x < d->at + d->n; x++) {
             if (x->run.body != b)
                 continue;
             draw_put(&d->md, "| %s | %u | %u | %s | %.0f |", titles[b], x->run.block, x->run.rounds,
                      x->run.variant ? x->run.variant->name : "as in the table", x->last->values);
             put_mean(&d->md, x);
-            const double gain = 100 * (mean_of(x) / base - 1);
+            const double gain = 100 * (x->test.mean / base.test.mean - 1);
             if (isnan(gain))
                 draw_put(&d->md, " - |\n");
             else
@@ -440,19 +446,19 @@ static sefl_status draw_full(drawing *d)
 {
     draw_put(&d->md, "\n## The real cryptography against runs in the clear\n\n| model | dropout "
                      "| z | rounds | SHA-256 of the model | equal |\n|---|---|---|---|---|---|\n");
-    for (const point *x = d->p.at; x < d->p.at + d->p.n; x++) {
+    for (const point *x = d->at; x < d->at + d->n; x++) {
         paper_run run = x->run;
         run.variant = paper_variant_named("full");
-        const point *full = points_find(&d->p, run);
-        if (!full || full == x)
+        const run_record *full = point_of(&d->all, run).last;
+        if (!full || full == x->last)
             continue;
-        const char *clear_hash = x->last->model_sha256, *hash = full->last->model_sha256;
+        const char *clear_hash = x->last->model_sha256, *hash = full->model_sha256;
         const char *equal = *hash && strcmp(clear_hash, hash) == 0 ? "yes" : "no";
         draw_put(&d->csv, "%s,%s,%u,%s,%.0f,%s,%s,%s\n", paper_scale(d->o),
-                 paper_body_names[run.body], run.dropout, run.z, full->last->rounds, clear_hash,
-                 hash, equal);
+                 paper_body_names[run.body], run.dropout, run.z, full->rounds, clear_hash, hash,
+                 equal);
         draw_put(&d->md, "| %s | %u %% | %s | %.0f | %.16s... | %s |\n", titles[run.body],
-                 run.dropout, run.z, full->last->rounds, hash, equal);
+                 run.dropout, run.z, full->rounds, hash, equal);
     }
     return SEFL_OK;
 }
@@ -463,32 +469,32 @@ static sefl_status draw_full(drawing *d)
  * destroys a model makes any ratio of perplexities large, so such points are not compared. */
 static bool learned(const point *p)
 {
-    return p && p->test.mean < p->last->first_valid / 10;
+    return p->last && p->test.mean < p->last->first_valid / 10;
 }
 
-/* Returns the unpruned point to compare with; NULL if there is none, or p is not SEFL with BHM. */
-static const point *unpruned(const points *all, const point *p, const char *protection)
+/* Returns the unpruned point to compare with; empty if there is none, or p is not SEFL with BHM. */
+static point unpruned(const drawing *d, const point *p, const char *protection)
 {
     paper_run run = p->run;
     if (strcmp(run.protection, "sefl") != 0 || run.block == 1)
-        return NULL;
+        return (point){ 0 };
     run.protection = protection, run.block = 1;
-    return points_find(all, run);
+    return point_of(&d->all, run);
 }
 
 /* For each noise, which of unpruned SEFL and SEFL with BHM is better. */
 static sefl_status draw_crossing(drawing *d)
 {
-    for (const point *bhm = d->p.at; bhm < d->p.at + d->p.n; bhm++) {
-        const point *dense = unpruned(&d->p, bhm, "sefl");
-        if (!dense || dense->test.n == 0 || bhm->test.n == 0)
+    for (const point *bhm = d->at; bhm < d->at + d->n; bhm++) {
+        const point dense = unpruned(d, bhm, "sefl");
+        if (dense.test.n == 0 || bhm->test.n == 0)
             continue;
         draw_put(&d->csv, "%s,%s,%" PRIu32 ",%s,%u,%.10g,%.10g,%s\n", paper_scale(d->o),
                  paper_body_names[bhm->run.body], bhm->run.clients, bhm->run.z, bhm->run.block,
-                 dense->test.mean, bhm->test.mean,
-                 !learned(bhm) && !learned(dense)    ? "neither learned"
-                 : bhm->test.mean < dense->test.mean ? "bhm"
-                                                     : "unpruned");
+                 dense.test.mean, bhm->test.mean,
+                 !learned(bhm) && !learned(&dense)  ? "neither learned"
+                 : bhm->test.mean < dense.test.mean ? "bhm"
+                                                    : "unpruned");
     }
     return SEFL_OK;
 }
@@ -499,11 +505,11 @@ static void put_claim(drawing *d, const reference_claim *c, unsigned body)
 {
     const paper_run *at = NULL;
     double best = NAN;
-    for (const point *bhm = d->p.at; bhm < d->p.at + d->p.n; bhm++) {
-        const point *dense = unpruned(&d->p, bhm, c->protection);
-        if (bhm->run.body != body || !learned(bhm) || !learned(dense))
+    for (const point *bhm = d->at; bhm < d->at + d->n; bhm++) {
+        const point dense = unpruned(d, bhm, c->protection);
+        if (bhm->run.body != body || !learned(bhm) || !learned(&dense))
             continue;
-        const double gain = 100 * (1 - bhm->test.mean / dense->test.mean);
+        const double gain = 100 * (1 - bhm->test.mean / dense.test.mean);
         if (!(gain <= best))
             best = gain, at = &bhm->run;
     }
@@ -551,12 +557,19 @@ static const struct figure {
 /* Writes a figure's CSV, if it has a row, and its SVG, if it has one. */
 static sefl_status draw_one(drawing *d, const struct figure *f)
 {
+    paper_table t;
+    SEFL_PASS(paper_table_make(&t, d->o->quick, f->figures));
+    d->n = 0;
+    for (size_t i = 0; i < t.n; i++)
+        if (t.run[i].seed == 1) { /* every point has it */
+            d->at[d->n] = point_of(&d->all, t.run[i]);
+            d->n += d->at[d->n].last != NULL;
+        }
+    paper_table_clear(&t);
     buf_reset(&d->csv.b);
-    points_clear(&d->p);
-    SEFL_PASS(points_of(&d->p, &d->all, d->o->quick, f->figures));
     draw_put(&d->csv, "%s", f->head);
-    for (size_t i = 0; f->head == points_head && i < d->p.n; i++)
-        put_point(d, &d->p.at[i]);
+    for (size_t i = 0; f->head == points_head && i < d->n; i++)
+        put_point(d, &d->at[i]);
     SEFL_PASS(f->draw(d));
     SEFL_PASS(d->csv.st);
     return d->csv.b.n > strlen(f->head) ? paper_write(d->o, buf_span(&d->csv.b), "%s.csv", f->name)
@@ -568,6 +581,7 @@ sefl_status paper_draw(const paper_options *o)
     sefl_status st = SEFL_OK;
     drawing d = { .o = o };
     SEFL_TRY(records_read(&d.all, o));
+    SEFL_TRY(sefl_new(&d.at, PAPER_RUNS_MAX, sizeof *d.at));
     draw_put(&d.md,
              "# Results%s\n\nWritten by `sefl paper --draw` from the files in `runs/`. "
              "A cell is mean +- standard deviation (number of seeds).\n\n",
@@ -579,7 +593,7 @@ sefl_status paper_draw(const paper_options *o)
 done:
     buf_clear(&d.md.b);
     buf_clear(&d.csv.b);
-    points_clear(&d.p);
+    sefl_free(d.at);
     records_clear(&d.all);
     return st;
 }

@@ -18,7 +18,8 @@ typedef struct draw_text {
 typedef struct drawing {
     const paper_options *o;
     records all;
-    points p; /* of the current figure */
+    point *at; /* those of the current figure that have a result, in the order of the table */
+    size_t n;
     draw_text md, csv;
 } drawing;
 

@@ -17,14 +17,6 @@ static double z_of(const run_record *r)
 
 /* ---- the limit ------------------------------------------------------------------------------- */
 
-/* True if the record differs from the run in z and seed at most. */
-static bool is_like(const run_record *r, const paper_run *run)
-{
-    paper_run same = *run;
-    same.z = r->z;
-    return points_is_of(r, &same);
-}
-
 /* A run without a test perplexity, whose rounds were all blocked, does not hold. */
 static bool holds(const run_record *r, double want)
 {
@@ -33,18 +25,19 @@ static bool holds(const run_record *r, double want)
 
 limit limit_of(const records *all, const paper_run *run)
 {
+    static const char *const z[] = { "0",    "0.001", "0.002", "0.003", "0.005",
+                                     "0.01", "0.02",  "0.03",  "0.1",   "1" };
     const double want = reference_dropout(run->body, run->dropout);
     limit l = { 0 };
-    for (size_t i = 0; i < all->n; i++) {
-        const run_record *r = &all->at[i];
-        if (is_like(r, run) && !holds(r, want) && (!l.fails || z_of(r) < z_of(l.fails)))
-            l.fails = r;
-    }
-    for (size_t i = 0; i < all->n; i++) {
-        const run_record *r = &all->at[i];
-        if (is_like(r, run) && holds(r, want) && (!l.fails || z_of(r) < z_of(l.fails)) &&
-            (!l.holds || z_of(r) > z_of(l.holds)))
+    paper_run like = *run;
+    like.seed = 1;
+    for (size_t i = 0; i < sizeof z / sizeof *z && !l.fails; i++) {
+        like.z = z[i];
+        const run_record *r = records_find(all, &like);
+        if (r && holds(r, want))
             l.holds = r;
+        else
+            l.fails = r;
     }
     return l;
 }

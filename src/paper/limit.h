@@ -26,7 +26,7 @@ typedef struct limit {
     const run_record *fails; /* smallest z of a failure; NULL: none */
 } limit;
 
-/* Uses the records that differ from the run only in z and seed. */
+/* Uses the records of seed 1 that differ from the run only in z. */
 limit limit_of(const records *all, const paper_run *run);
 /* True if the run has noise and limit_of says whether it holds: its z is not between the two. */
 bool limit_is_known(const records *all, const paper_run *run);

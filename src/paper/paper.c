@@ -41,18 +41,20 @@ static sefl_status check_scale(const paper_options *o)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    char path[PATH_MAX], want[SCALE_BYTES];
-    int n = snprintf(want, sizeof want, "%s\n", paper_scale(o));
+    char path[PATH_MAX];
+    const char *scale = paper_scale(o), *other = o->quick ? "full" : "QUICK";
     SEFL_TRY(paper_path(path, o, SCALE_FILE));
-    if (!file_exists(path)) {
+    if (file_exists(path)) {
+        SEFL_TRY(file_read(&b, path, SCALE_BYTES));
+        SEFL_CHECK(b.n == strlen(scale) + 1 && memcmp(b.p, scale, b.n - 1) == 0, SEFL_EEXIST,
+                   "%s has %s results; %s results need a folder of their own (--results)",
+                   o->results, other, scale);
+    } else {
         SEFL_CHECK(dir_is_empty(o->results), SEFL_EEXIST,
                    "%s is not a results folder: it has files, but no file " SCALE_FILE, o->results);
-        SEFL_TRY(file_write_atomic(path, span_of(want, (size_t)n), 0666));
+        SEFL_TRY(wr_fmt(&b, "%s\n", scale));
+        SEFL_TRY(file_write_atomic(path, buf_span(&b), 0666));
     }
-    SEFL_TRY(file_read(&b, path, SCALE_BYTES));
-    SEFL_CHECK(b.n == (size_t)n && memcmp(b.p, want, b.n) == 0, SEFL_EEXIST,
-               "%s has %s results; %s results need a folder of their own (--results)", o->results,
-               o->quick ? "full" : "QUICK", paper_scale(o));
 done:
     buf_clear(&b);
     return st;
@@ -143,30 +145,17 @@ static const char style[] =
     ".s4{stroke:#b8860b}.s5{stroke:#35978f}\n"
     "</style>\n<rect width=\"100%\" height=\"100%\" class=\"bg\"/>\n";
 
-/* Appends the chart at this height; nothing if it has no value. */
-static sefl_status put_chart(sefl_buf *out, const paper_options *o, const svg_chart *c, double y,
-                             bool *drawn)
+bool paper_is_mine(const paper_options *o, size_t piece)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
-    char title[256];
-    svg_chart marked = *c;
-    snprintf(title, sizeof title, "%s%s", o->quick ? "QUICK: " : "", c->title);
-    marked.title = title;
-    SEFL_TRY(svg_write(&b, &marked));
-    *drawn = b.n > 0;
-    if (*drawn) {
-        SEFL_TRY(wr_fmt(out, "<svg x=\"10\" y=\"%.0f\" width=\"%d\" height=\"%d\">\n", y, SVG_WIDTH,
-                        SVG_HEIGHT));
-        SEFL_TRY(wr_raw(out, b.p, b.n));
-        SEFL_TRY(wr_fmt(out, "</svg>\n"));
-    }
-done:
-    buf_clear(&b);
-    return st;
+    return o->shards == 0 || piece % o->shards == o->shard;
 }
 
 const unsigned paper_block_sizes[PAPER_BLOCK_SIZES] = { 1, 4, 8, 16, 32 };
+
+bool paper_has_block(const paper_options *o, unsigned block)
+{
+    return !o->quick || block == 1 || block == 8;
+}
 
 svg_chart paper_block_chart(const char *title, const char *unit, const svg_series *series, size_t n)
 {
@@ -186,17 +175,28 @@ sefl_status paper_svg(const paper_options *o, const char *name, const svg_chart 
 {
     sefl_status st = SEFL_OK;
     sefl_buf charts = { 0 }, page = { 0 };
-    double height = 10;
-    bool drawn;
-    for (size_t i = 0; i < n; i++) {
-        SEFL_TRY(put_chart(&charts, o, &c[i], height, &drawn));
-        height += drawn ? SVG_HEIGHT + 15 : 0;
+    char title[256];
+    int height = 10;
+    for (const svg_chart *end = c + n; c < end; c++) {
+        svg_chart marked = *c;
+        snprintf(title, sizeof title, "%s%s", o->quick ? "QUICK: " : "", c->title);
+        marked.title = title;
+        buf_reset(&page);
+        SEFL_TRY(svg_write(&page, &marked));
+        if (page.n == 0)
+            continue;
+        SEFL_TRY(wr_fmt(&charts, "<svg x=\"10\" y=\"%d\" width=\"%d\" height=\"%d\">\n", height,
+                        SVG_WIDTH, SVG_HEIGHT));
+        SEFL_TRY(wr_raw(&charts, page.p, page.n));
+        SEFL_TRY(wr_fmt(&charts, "</svg>\n"));
+        height += SVG_HEIGHT + 15;
     }
     if (charts.n == 0)
         goto done;
+    buf_reset(&page);
     SEFL_TRY(wr_fmt(&page,
-                    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" "
-                    "viewBox=\"0 0 %d %.0f\" font-family=\"sans-serif\">\n%s",
+                    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+                    "viewBox=\"0 0 %d %d\" font-family=\"sans-serif\">\n%s",
                     SVG_WIDTH + 20, height, SVG_WIDTH + 20, height, style));
     SEFL_TRY(wr_raw(&page, charts.p, charts.n));
     SEFL_TRY(wr_fmt(&page, "</svg>\n"));

@@ -69,6 +69,8 @@ sefl_status paper_open(paper_options *o) SEFL_MUST_CHECK;
 /* True if work that takes about `seconds` (0: unknown) should not start, because it would exceed
  * o->minutes or because the user wants to stop. */
 bool paper_too_late(const paper_options *o, double seconds);
+/* True if this shard does piece number `piece` of the work. */
+bool paper_is_mine(const paper_options *o, size_t piece);
 /* Returns "QUICK" or "full", the scale that every result states. */
 const char *paper_scale(const paper_options *o);
 void paper_say(const paper_options *o, const char *fmt, ...) SEFL_PRINTF(2, 3);
@@ -95,6 +97,8 @@ sefl_status paper_write(const paper_options *o, sefl_span bytes, const char *nam
 /* Block sizes that figures compare, and a chart of n series over them, on a logarithmic axis. */
 enum { PAPER_BLOCK_SIZES = 5 };
 extern const unsigned paper_block_sizes[PAPER_BLOCK_SIZES];
+/* False if a quick run leaves the block size out. */
+bool paper_has_block(const paper_options *o, unsigned block);
 svg_chart paper_block_chart(const char *title, const char *unit, const svg_series *series,
                             size_t n);
 
@@ -103,12 +107,12 @@ svg_chart paper_block_chart(const char *title, const char *unit, const svg_serie
 sefl_status paper_svg(const paper_options *o, const char *name, const svg_chart *c,
                       size_t n) SEFL_MUST_CHECK;
 
-/* Executes the runs of these figures that have no result yet, in the order of table.h. *left counts
- * the runs without a result at the end: o->minutes are over, or another process works on them.
+/* Executes the runs of these figures that have no result yet, in the order of table.h, until
+ * o->minutes are over; leaves out those that another process works on.
  * Several processes may share the folders: each takes the next run that no other process works on.
  * SEFL_ECANCELLED after o->stop; the same call then resumes the interrupted run. SEFL_EEXIST if a
  * result has other settings. */
-sefl_status paper_runs(const paper_options *o, unsigned figures, size_t *left) SEFL_MUST_CHECK;
+sefl_status paper_runs(const paper_options *o, unsigned figures) SEFL_MUST_CHECK;
 /* Prints one line per run: its name, and its result if there is one; then, for each figure, the
  * runs that are left and the seconds of a GPU that they take. */
 sefl_status paper_list(const paper_options *o, unsigned figures) SEFL_MUST_CHECK;

@@ -53,11 +53,6 @@ typedef struct run {
 
 /* ---- one client ------------------------------------------------------------------------------ */
 
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 /* Measures a dense update u and leaves its projection in v. */
 static void project(run *r, const float *u)
 {
@@ -69,8 +64,8 @@ static void project(run *r, const float *u)
     const double mean = compress_norm(r->v, c->count) / norm;
     compress_expand(c, r->wide, r->v);
     const double left = compress_norm(r->wide, c->dense) / norm;
-    r->kappa += mean, r->kappa_max = larger(r->kappa_max, mean);
-    r->kappa_sum += sum, r->kappa_sum_max = larger(r->kappa_sum_max, sum);
+    r->kappa += mean, r->kappa_max = fmax(r->kappa_max, mean);
+    r->kappa_sum += sum, r->kappa_sum_max = fmax(r->kappa_sum_max, sum);
     r->energy += left * left;
 }
 
@@ -87,7 +82,7 @@ static sefl_status on_update(void *ctx, uint32_t client, const float *u)
     } else {
         compress_expand(c, r->wide, u);
         const double kappa = compress_norm(u, c->count) / compress_norm(r->wide, c->dense);
-        r->kappa += kappa, r->kappa_max = larger(r->kappa_max, kappa);
+        r->kappa += kappa, r->kappa_max = fmax(r->kappa_max, kappa);
         r->energy += 1;
     }
     for (size_t i = 0; i < r->count; i++)
@@ -181,23 +176,13 @@ done:
 
 /* ---- public ---------------------------------------------------------------------------------- */
 
-enum { BLOCKS = PAPER_BLOCK_SIZES };
-
-static bool wanted(const paper_options *o, unsigned block)
-{
-    return !o->quick || block == 1 || block == 8;
-}
-
 static sefl_status measure_all(const paper_options *o)
 {
     const locals_size *z = o->quick ? &quick : locals_has_gpu(o) ? &whole : &small;
     double took = 0;
-    for (unsigned i = 0, piece = 0; i < BLOCKS; i++)
-        for (int projected = 0; projected < (paper_block_sizes[i] == 1 ? 1 : 2);
-             projected++, piece++)
-            if (wanted(o, paper_block_sizes[i]) &&
-                (o->shards == 0 || piece % o->shards == o->shard))
-                SEFL_PASS(one_run(o, z, paper_block_sizes[i], projected, &took));
+    for (size_t i = 0; i < 2 * PAPER_BLOCK_SIZES - 1; i++) /* 1 is never projected */
+        if (paper_has_block(o, paper_block_sizes[(i + 1) / 2]) && paper_is_mine(o, i))
+            SEFL_PASS(one_run(o, z, paper_block_sizes[(i + 1) / 2], i > 0 && i % 2 == 0, &took));
     return SEFL_OK;
 }
 
@@ -206,76 +191,74 @@ sefl_status paper_projection(const paper_options *o)
     return paper_alone(o, "projection", measure_all);
 }
 
-enum { DENSE, COMPRESSED, PROJECTED, METHODS };
+enum { BLOCKS = PAPER_BLOCK_SIZES };
 
-/* The last rounds of a size's runs; NAN where nothing was measured. */
-typedef struct last {
-    double perplexity[METHODS][BLOCKS], kappa[METHODS][BLOCKS], fold[BLOCKS], root[BLOCKS];
-} last;
-
-static sefl_status collect(last *out, sheet *all, const paper_options *o, const locals_size *z)
+/* Adds the runs of a size to a sheet. */
+static sefl_status collect(sheet *all, const paper_options *o, const locals_size *z)
 {
-    static const char *const methods[METHODS] = { "dense", "compressed", "projected" };
+    static const char *const methods[] = { "dense", "compressed", "projected" };
     sefl_status st = SEFL_OK;
     sheet s = { 0 };
-    for (int b = 0; b < BLOCKS; b++) {
-        out->fold[b] = NAN;
-        out->root[b] = sqrt(paper_block_sizes[b]);
-        for (int m = 0; m < METHODS; m++) {
-            out->perplexity[m][b] = out->kappa[m][b] = NAN;
+    for (int b = 0; b < BLOCKS; b++)
+        for (int m = 0; m < 3; m++) {
             SEFL_TRY(sheet_open(&s, o, columns, "projection/%s-%u-%s", z->name,
                                 paper_block_sizes[b], methods[m]));
             SEFL_TRY(sheet_append(all, &s));
-            if (s.rows > 0) {
-                out->perplexity[m][b] = sheet_get(&s, s.rows - 1, "perplexity");
-                out->kappa[m][b] = sheet_get(&s, s.rows - 1, "kappa");
-            }
-            if (s.rows > 0 && m == PROJECTED)
-                out->fold[b] = sheet_get(&s, s.rows - 1, "kappa_sum");
         }
-    }
-    for (int b = 1; b < BLOCKS; b++) /* a line across the chart */
-        out->perplexity[DENSE][b] = out->perplexity[DENSE][0];
 done:
     sheet_clear(&s);
     return st;
 }
 
-static sefl_status draw(const paper_options *o, const last *l, const char *file)
+/* Draws the last rounds of a size. */
+static sefl_status draw(const paper_options *o, const sheet *all, const char *size)
 {
-    const svg_series perplexity[] = {
-        { .name = "dense", .y = l->perplexity[DENSE], .dashed = true },
-        { .name = "compressed", .y = l->perplexity[COMPRESSED] },
-        { .name = "projected", .y = l->perplexity[PROJECTED] },
+    enum { LINES = 7 };
+    static const struct {
+        const char *method, *column, *name;
+    } lines[LINES] = {
+        { "dense", "perplexity", "dense" },
+        { "compressed", "perplexity", "compressed" },
+        { "projected", "perplexity", "projected" },
+        { "compressed", "kappa", "compressed" },
+        { "projected", "kappa", "projected: means" },
+        { "projected", "kappa_sum", "sums" },
+        { NULL, NULL, "bound of sums" },
     };
-    const svg_series kappa[] = {
-        { .name = "compressed", .y = l->kappa[COMPRESSED] },
-        { .name = "projected: means", .y = l->kappa[PROJECTED] },
-        { .name = "sums", .y = l->fold },
-        { .name = "bound of sums", .y = l->root, .dashed = true },
-    };
+    double y[LINES][BLOCKS];
+    svg_series s[LINES];
+    char file[64];
+    for (int i = 0; i < LINES; i++) {
+        const char *const texts[] = { size, lines[i].method };
+        if (lines[i].method)
+            sheet_line(y[i], all, texts, "block", paper_block_sizes, BLOCKS, lines[i].column);
+        s[i] = (svg_series){ .name = lines[i].name, .y = y[i] };
+    }
+    for (int b = 0; b < BLOCKS; b++) {
+        y[0][b] = y[0][0]; /* a line across the chart */
+        y[LINES - 1][b] = sqrt(paper_block_sizes[b]);
+    }
+    s[0].dashed = s[LINES - 1].dashed = true;
     const svg_chart c[] = {
-        paper_block_chart("Perplexity after the last round", "", perplexity, METHODS),
-        paper_block_chart("Scaling factor kappa of an update, mean over the clients", "", kappa, 4),
+        paper_block_chart("Perplexity after the last round", "", s, 3),
+        paper_block_chart("Scaling factor kappa of an update, mean over the clients", "", s + 3,
+                          LINES - 3),
     };
+    snprintf(file, sizeof file, "projection-%s", size);
     return paper_svg(o, file, c, sizeof c / sizeof *c);
 }
 
 sefl_status paper_projection_draw(const paper_options *o)
 {
     sefl_status st = SEFL_OK;
-    enum { SIZES = 3 };
-    const locals_size *const sizes[SIZES] = { &quick, &small, &whole };
+    const locals_size *const sizes[] = { &quick, &small, &whole };
     sheet all = { 0 };
-    last l;
-    char file[64];
     sheet_new(&all, o, columns, "projection");
-    for (size_t i = 0; i < SIZES; i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const size_t before = all.rows;
-        SEFL_TRY(collect(&l, &all, o, sizes[i]));
-        snprintf(file, sizeof file, "projection-%s", sizes[i]->name);
+        SEFL_TRY(collect(&all, o, sizes[i]));
         if (all.rows > before)
-            SEFL_TRY(draw(o, &l, file));
+            SEFL_TRY(draw(o, &all, sizes[i]->name));
     }
     SEFL_TRY(sheet_csv(&all));
 done:

@@ -220,11 +220,13 @@ void records_clear(records *r)
     *r = (records){ 0 };
 }
 
-const run_record *records_find(const records *r, const char *name)
+const run_record *records_find(const records *all, const paper_run *run)
 {
-    for (size_t i = 0; i < r->n; i++)
-        if (strcmp(r->at[i].name, name) == 0)
-            return &r->at[i];
+    char name[PAPER_NAME_BYTES];
+    paper_run_name(name, run);
+    for (const run_record *r = all->at; r < all->at + all->n; r++)
+        if (strcmp(r->name, name) == 0)
+            return r;
     return NULL;
 }
 

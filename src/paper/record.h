@@ -101,7 +101,7 @@ sefl_status record_check(const run_record *r, const settings *s) SEFL_MUST_CHECK
 /* Reads all records of the results folder. SEFL_EPROTO if one is damaged or of the other scale. */
 sefl_status records_read(records *out, const paper_options *o) SEFL_MUST_CHECK;
 void records_clear(records *r);
-/* Returns the record of the run with this name; NULL if there is none. */
-const run_record *records_find(const records *r, const char *name);
+/* Returns the record of the run; NULL if there is none. */
+const run_record *records_find(const records *all, const paper_run *run);
 
 #endif

@@ -226,59 +226,44 @@ done:
 
 /* ---- all runs -------------------------------------------------------------------------------- */
 
-/* Neighbours in the table differ in their model: the shards mix models. */
-static bool is_mine(const paper_options *o, size_t i)
-{
-    return o->shards == 0 || (i + i / o->shards) % o->shards == o->shard;
-}
-
-sefl_status paper_runs(const paper_options *o, unsigned figures, size_t *left)
+sefl_status paper_runs(const paper_options *o, unsigned figures)
 {
     sefl_status st = SEFL_OK;
     char text[PATH_MAX];
     paper_options with_text = *o;
     session s = { .o = &with_text };
-    *left = 0;
     SEFL_TRY(paper_text(text, o));
     with_text.data = *text ? text : NULL;
     SEFL_TRY(paper_table_make(&s.table, o->quick, figures));
     SEFL_TRY(paper_make_folder(o->runs));
     for (size_t i = 0; i < s.table.n; i++)
-        if (is_mine(o, i))
+        if (paper_is_mine(o, o->shards ? i + i / o->shards : i)) /* so that shards mix models */
             SEFL_TRY(one_run(&s, &s.table.run[i]));
     if (s.late > 0)
         paper_say(o, "%zu run%s left: %s would end after %g minutes", s.late,
                   s.late == 1 ? "" : "s", s.late == 1 ? "it" : "they", o->minutes);
     if (s.busy > 0)
         paper_say(o, "other processes had %zu of the runs", s.busy);
-    *left = s.late + s.busy;
 done:
     paper_table_clear(&s.table);
     return st;
 }
 
-/* Says for each figure how many runs are left; left and seconds are by bit. */
-static void say_left(const paper_options *o, const size_t *left, const double *seconds)
+/* Says for each figure how many runs of the table are left. */
+static void say_left(const paper_options *o, const paper_table *t)
 {
-    const char *name = PAPER_FIGURES;
-    for (size_t bit = 0; *name; bit++) {
-        const int n = (int)strcspn(name, " ");
-        if (left[bit] > 0)
-            paper_say(o, "%.*s: %zu left, about %.0f s of an H200%s", n, name, left[bit],
-                      seconds[bit],
+    char name[SETTING_WORD_BYTES];
+    for (unsigned bit = 0; bit < FIGURES; bit++) {
+        size_t left = 0;
+        double seconds = 0;
+        for (const paper_run *run = t->run; run < t->run + t->n; run++)
+            if (run->figures >> bit & 1)
+                left++, seconds += gpu_seconds(run);
+        if (left > 0)
+            paper_say(o, "%s: %zu left, about %.0f s of an H200%s",
+                      setting_word_at(name, PAPER_FIGURES, bit), left, seconds,
                       1U << bit == PAPER_NOISE ? "; the bisection skips most of them" : "");
-        name += n + (name[n] == ' ');
     }
-}
-
-/* Counts a run that has no result. */
-static void count_left(const paper_run *run, size_t *left, double *seconds)
-{
-    for (unsigned bit = 0; bit < FIGURES; bit++)
-        if (run->figures >> bit & 1) {
-            left[bit]++;
-            seconds[bit] += gpu_seconds(run);
-        }
 }
 
 sefl_status paper_list(const paper_options *o, unsigned figures)
@@ -287,27 +272,24 @@ sefl_status paper_list(const paper_options *o, unsigned figures)
     paper_table t = { 0 };
     records all = { 0 };
     char name[PAPER_NAME_BYTES], path[PATH_MAX];
-    size_t done_runs = 0, unneeded = 0, left[FIGURES] = { 0 };
-    double seconds[FIGURES] = { 0 };
+    size_t done_runs = 0, unneeded = 0;
     SEFL_TRY(paper_path(path, o, "runs"));
     if (file_exists(path))
         SEFL_TRY(records_read(&all, o));
     SEFL_TRY(paper_table_make(&t, o->quick, figures));
-    for (size_t i = 0; i < t.n; i++) {
-        paper_run_name(name, &t.run[i]);
-        const run_record *r = records_find(&all, name);
-        if (r) {
+    for (paper_run *run = t.run; run < t.run + t.n; run++) {
+        const run_record *r = records_find(&all, run);
+        const bool known = !r && run->figures == PAPER_NOISE && limit_is_known(&all, run);
+        if (r)
             say_result(o, r);
-            done_runs++;
-        } else if (t.run[i].figures == PAPER_NOISE && limit_is_known(&all, &t.run[i])) {
-            unneeded++;
-        } else {
-            paper_say(o, "%s", name);
-            count_left(&t.run[i], left, seconds);
-        }
+        else if (!known)
+            paper_run_name(name, run), paper_say(o, "%s", name);
+        done_runs += r != NULL, unneeded += known;
+        if (r || known)
+            run->figures = 0; /* nothing is left */
     }
     if (!o->quick)
-        say_left(o, left, seconds);
+        say_left(o, &t);
     paper_say(o, "%zu of %zu runs are done", done_runs, t.n - unneeded);
 done:
     records_clear(&all);

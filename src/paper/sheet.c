@@ -193,6 +193,26 @@ const char *sheet_get_text(const sheet *s, size_t row, const char *column)
     return cell_of(s, row, column)->text;
 }
 
+/* True if the row has these texts. */
+static bool has_texts(const sheet *s, size_t row, const char *const *texts)
+{
+    for (const sheet_cell *c = sheet_row(s, row), *end = c + s->width; c < end; c++)
+        if (c->text[0] && strcmp(c->text, *texts++) != 0)
+            return false;
+    return true;
+}
+
+void sheet_line(double *y, const sheet *s, const char *const *texts, const char *by,
+                const unsigned *x, size_t n, const char *column)
+{
+    for (size_t i = 0; i < n; i++) {
+        y[i] = NAN;
+        for (size_t r = 0; r < s->rows; r++)
+            if (has_texts(s, r, texts) && sheet_get(s, r, by) == x[i])
+                y[i] = sheet_get(s, r, column);
+    }
+}
+
 static void put_rows(json *j, const sheet *s)
 {
     json_key(j, "rows"), json_open(j, '[');

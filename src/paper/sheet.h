@@ -59,6 +59,11 @@ sefl_status sheet_append(sheet *s, const sheet *from) SEFL_MUST_CHECK;
 double sheet_get(const sheet *s, size_t row, const char *column);
 const char *sheet_get_text(const sheet *s, size_t row, const char *column);
 
+/* Sets y[i] to the number in `column` of the last row that has these texts, in the order of such
+ * columns, and x[i] in the column `by`; NAN if there is none. */
+void sheet_line(double *y, const sheet *s, const char *const *texts, const char *by,
+                const unsigned *x, size_t n, const char *column);
+
 sefl_status sheet_save(sheet *s) SEFL_MUST_CHECK;
 /* Writes nothing if there is no row. */
 sefl_status sheet_csv(const sheet *s) SEFL_MUST_CHECK;

@@ -144,160 +144,138 @@ static bool is_for(unsigned variant, unsigned body)
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-enum { LIST = 14, BHM = 9999 }; /* BHM: paper_block */
+enum { BHM = 9999 }; /* paper_block */
 
-/* Every combination of the lists is a run; the lists end with 0 or NULL. Seeds vary slowest, then
- * the lists from left to right, then the models. */
+/* Every combination of the lists, which end with 0 or NULL, is a run. Seeds vary slowest, then the
+ * lists from left to right, then the models. */
 typedef struct sweep {
     unsigned figures;
-    uint64_t seed[LIST];
+    uint64_t seed, last_seed;
     uint32_t clients, quick_clients; /* quick_clients 0: not in quick mode */
     unsigned rounds;
     const char *protection;
-    unsigned block[LIST];
-    int dropout[LIST]; /* percent, ends with -1 */
-    const char *z[LIST];
-    unsigned variant[LIST]; /* empty: no variant */
+    const unsigned *block;
+    const int *dropout; /* percent, ends with -1 */
+    const char *const *z;
+    const unsigned *variant; /* NULL: no variant */
 } sweep;
 
-#define NO_DROPOUT \
-    {              \
-        0, -1      \
-    }
-#define PAPER_RATES       \
-    {                     \
-        0, 25, 50, 75, -1 \
-    }
-#define NO_NOISE \
-    {            \
-        "0"      \
-    }
+static const unsigned bhm[] = { BHM, 0 }, dense[] = { 1, 0 }, largest[] = { 32, 0 },
+                      blocks[] = { 1, 4, 8, 16, 32, 0 }, both[] = { BHM, 1, 0 },
+                      larger[] = { BHM, 32, 0 };
+static const int all[] = { 0, -1 }, rates[] = { 0, 25, 50, 75, -1 }, most[] = { 90, -1 },
+                 fewest[] = { 0, 75, -1 };
 /* Noise multipliers. With 10 clients the noise norm exceeds the largest sum from about z = 0.005 on
- * (plan.h), so the grid is below the range in which noise `joint` has an epsilon (z >= 0.25), but
- * for its last value. */
-#define Z_10                                           \
-    {                                                  \
-        "0.002", "0.005", "0.001", "0.01", "0.02", "1" \
-    }
-#define Z_1000     \
-    {              \
-        "0.1", "1" \
-    }
-/* A total epsilon of 8 over 20 rounds at delta = 1e-6 (dp_find_z: 3.089998). */
-#define Z_EPSILON_8 \
-    {               \
-        "3.09"      \
-    }
+ * (plan.h), so z_10 is below the range in which noise `joint` has an epsilon (z >= 0.25), but for
+ * its last value. z_8 is that of a total epsilon of 8 over 20 rounds at delta = 1e-6 (dp_find_z:
+ * 3.089998). z_first to z_last are a bisection. */
+static const char *const
+    z_0[] = { "0", NULL },
+    *const z_10[] = { "0.002", "0.005", "0.001", "0.01", "0.02", "1", NULL },
+    *const z_1000[] = { "0.1", "1", NULL }, *const z_8[] = { "3.09", NULL },
+    *const z_first[] = { "0.005", NULL }, *const z_next[] = { "0.02", "0.002", NULL },
+    *const z_then[] = { "0.03", "0.01", "0.003", "0.001", NULL }, *const z_last[] = { "0.1", NULL },
+    *const z_full[] = { "0.01", NULL }, *const z_start[] = { "0", "0.002", "0.01", NULL };
+static const unsigned full[] = { CLEAR, FULL, 0 }, public[] = { PUBLIC, 0 },
+                      start[] = { REST, START, 0 }, starts[] = { REST, START, START_CLIP, 0 },
+                      better[] = { TIED,     SERVER_ADAM, LINEAR,     CONSTANT,  COSINE,     WARMUP,
+                                   WORDS_32, EMBED_32,    DECODER_32, FREQUENCY, APPEARANCE, 0 },
+                      words[] = { WORDS_8, 0 };
 
 /* clang-format off */
 enum { LONG = PAPER_ROUNDS, SHORT = PAPER_ROUNDS_SHORT };
 static const sweep sweeps[] = {
     /* the dropout table; at 90 %, 10 clients would leave one, whose sum is its update */
-    { PAPER_DROPOUT, { 1, 2, 3 }, 10, 10, LONG, "sefl", { BHM }, PAPER_RATES, NO_NOISE },
-    { PAPER_DROPOUT, { 1, 2, 3 }, 20, 20, LONG, "sefl", { BHM }, { 90, -1 }, NO_NOISE },
-    { PAPER_BLOCKS, { 1 }, 10, 10, LONG, "sefl", { 1, 4, 8, 16, 32 }, NO_DROPOUT, NO_NOISE },
+    { PAPER_DROPOUT, 1, 3, 10, 10, LONG, "sefl", bhm, rates, z_0 },
+    { PAPER_DROPOUT, 1, 3, 20, 20, LONG, "sefl", bhm, most, z_0 },
+    { PAPER_BLOCKS, 1, 1, 10, 10, LONG, "sefl", blocks, all, z_0 },
     /* perplexity against noise */
-    { PAPER_EPSILON, { 1 }, 10, 10, SHORT, "sefl", { BHM }, NO_DROPOUT, NO_NOISE },
-    { PAPER_EPSILON, { 1 }, 10, 10, SHORT, "sefl", { BHM }, NO_DROPOUT, Z_10 },
-    { PAPER_EPSILON, { 1 }, 10, 10, SHORT, "sefl", { 1 }, NO_DROPOUT, NO_NOISE },
-    { PAPER_EPSILON, { 1 }, 10, 10, SHORT, "sefl", { 1 }, NO_DROPOUT, Z_10 },
-    { PAPER_EPSILON, { 1 }, 10, 10, SHORT, "none", { 1 }, NO_DROPOUT, NO_NOISE },
-    { PAPER_EPSILON, { 1 }, 10, 10, SHORT, "cdp", { 1 }, NO_DROPOUT, Z_10 },
+    { PAPER_EPSILON, 1, 1, 10, 10, SHORT, "sefl", bhm, all, z_0 },
+    { PAPER_EPSILON, 1, 1, 10, 10, SHORT, "sefl", bhm, all, z_10 },
+    { PAPER_EPSILON, 1, 1, 10, 10, SHORT, "sefl", dense, all, z_0 },
+    { PAPER_EPSILON, 1, 1, 10, 10, SHORT, "sefl", dense, all, z_10 },
+    { PAPER_EPSILON, 1, 1, 10, 10, SHORT, "none", dense, all, z_0 },
+    { PAPER_EPSILON, 1, 1, 10, 10, SHORT, "cdp", dense, all, z_10 },
     /* the most noise of each cell of the dropout table, by bisection: a run that finished runs
      * decide is not made (limit.h) */
-    { PAPER_NOISE, { 1 }, 10, 10, SHORT, "sefl", { BHM }, PAPER_RATES, { "0.005" } },
-    { PAPER_NOISE, { 1 }, 10, 10, SHORT, "sefl", { BHM }, PAPER_RATES, { "0.02", "0.002" } },
-    { PAPER_NOISE, { 1 }, 10, 0, SHORT, "sefl", { BHM }, PAPER_RATES,
-      { "0.03", "0.01", "0.003", "0.001" } },
-    { PAPER_NOISE, { 1 }, 10, 0, SHORT, "sefl", { BHM }, PAPER_RATES, { "0.1" } },
+    { PAPER_NOISE, 1, 1, 10, 10, SHORT, "sefl", bhm, rates, z_first },
+    { PAPER_NOISE, 1, 1, 10, 10, SHORT, "sefl", bhm, rates, z_next },
+    { PAPER_NOISE, 1, 1, 10, 0, SHORT, "sefl", bhm, rates, z_then },
+    { PAPER_NOISE, 1, 1, 10, 0, SHORT, "sefl", bhm, rates, z_last },
     /* the real cryptography */
-    { PAPER_FULL, { 1 }, 10, 10, 2, "sefl", { BHM }, { 0, 75, -1 }, NO_NOISE, { CLEAR, FULL } },
-    { PAPER_FULL, { 1 }, 10, 10, 2, "sefl", { BHM }, NO_DROPOUT, { "0.01" }, { CLEAR, FULL } },
+    { PAPER_FULL, 1, 1, 10, 10, 2, "sefl", bhm, fewest, z_0, full },
+    { PAPER_FULL, 1, 1, 10, 10, 2, "sefl", bhm, all, z_full, full },
     /* a public start */
-    { PAPER_START, { 1 }, 1, 1, SHORT, "none", { BHM }, NO_DROPOUT, NO_NOISE, { PUBLIC } },
-    { PAPER_START, { 1 }, 10, 10, SHORT, "sefl", { BHM }, NO_DROPOUT, { "0", "0.002", "0.01" },
-      { REST, START } },
-    { PAPER_START, { 1 }, 1000, 40, SHORT, "sefl", { BHM }, NO_DROPOUT, Z_EPSILON_8,
-      { REST, START, START_CLIP } },
+    { PAPER_START, 1, 1, 1, 1, SHORT, "none", bhm, all, z_0, public },
+    { PAPER_START, 1, 1, 10, 10, SHORT, "sefl", bhm, all, z_start, start },
+    { PAPER_START, 1, 1, 1000, 40, SHORT, "sefl", bhm, all, z_8, starts },
     /* better models */
-    { PAPER_MODELS, { 1 }, 10, 10, SHORT, "sefl", { BHM, 32 }, NO_DROPOUT, NO_NOISE },
-    { PAPER_MODELS, { 1 }, 10, 10, SHORT, "sefl", { BHM }, NO_DROPOUT, NO_NOISE,
-      { TIED, SERVER_ADAM, LINEAR, CONSTANT, COSINE, WARMUP, WORDS_32, EMBED_32, DECODER_32,
-        FREQUENCY, APPEARANCE } },
-    { PAPER_MODELS, { 1 }, 10, 10, SHORT, "sefl", { 32 }, NO_DROPOUT, NO_NOISE, { WORDS_8 } },
-    { PAPER_MODELS, { 1 }, 10, 10, LONG, "sefl", { BHM }, NO_DROPOUT, NO_NOISE },
-    { PAPER_MODELS, { 1 }, 10, 10, 2 * LONG, "sefl", { BHM }, NO_DROPOUT, NO_NOISE },
+    { PAPER_MODELS, 1, 1, 10, 10, SHORT, "sefl", larger, all, z_0 },
+    { PAPER_MODELS, 1, 1, 10, 10, SHORT, "sefl", bhm, all, z_0, better },
+    { PAPER_MODELS, 1, 1, 10, 10, SHORT, "sefl", largest, all, z_0, words },
+    { PAPER_MODELS, 1, 1, 10, 10, LONG, "sefl", bhm, all, z_0 },
+    { PAPER_MODELS, 1, 1, 10, 10, 2 * LONG, "sefl", bhm, all, z_0 },
     /* many clients */
-    { PAPER_EPSILON, { 1 }, 1000, 40, SHORT, "sefl", { BHM }, NO_DROPOUT, Z_EPSILON_8 },
-    { PAPER_EPSILON, { 1 }, 1000, 40, SHORT, "sefl", { BHM }, NO_DROPOUT, NO_NOISE },
-    { PAPER_EPSILON, { 1 }, 1000, 40, SHORT, "none", { 1 }, NO_DROPOUT, NO_NOISE },
-    { PAPER_EPSILON, { 1 }, 1000, 40, SHORT, "sefl", { BHM, 1 }, NO_DROPOUT, Z_1000 },
-    { PAPER_EPSILON, { 1 }, 1000, 40, SHORT, "cdp", { 1 }, NO_DROPOUT, Z_1000 },
-    { PAPER_EPSILON, { 1 }, 1000, 40, SHORT, "sefl", { 1 }, NO_DROPOUT, NO_NOISE },
+    { PAPER_EPSILON, 1, 1, 1000, 40, SHORT, "sefl", bhm, all, z_8 },
+    { PAPER_EPSILON, 1, 1, 1000, 40, SHORT, "sefl", bhm, all, z_0 },
+    { PAPER_EPSILON, 1, 1, 1000, 40, SHORT, "none", dense, all, z_0 },
+    { PAPER_EPSILON, 1, 1, 1000, 40, SHORT, "sefl", both, all, z_1000 },
+    { PAPER_EPSILON, 1, 1, 1000, 40, SHORT, "cdp", dense, all, z_1000 },
+    { PAPER_EPSILON, 1, 1, 1000, 40, SHORT, "sefl", dense, all, z_0 },
     /* the spread of the block sizes */
-    { PAPER_BLOCKS, { 2, 3 }, 10, 10, LONG, "sefl", { 1, 4, 8, 16, 32 }, NO_DROPOUT, NO_NOISE },
+    { PAPER_BLOCKS, 2, 3, 10, 10, LONG, "sefl", blocks, all, z_0 },
 };
 /* clang-format on */
 
-static bool same_run(const paper_run *a, const paper_run *b)
-{
-    char left[PAPER_NAME_BYTES], right[PAPER_NAME_BYTES];
-    paper_run_name(left, a);
-    paper_run_name(right, b);
-    return strcmp(left, right) == 0;
-}
-
-/* Adds a run, or its figures to those of a run that is there. */
+/* Adds a run, or its figures to those of the run that has its name. */
 static sefl_status add(paper_table *t, const paper_run *r)
 {
-    for (size_t i = 0; i < t->n; i++)
-        if (same_run(&t->run[i], r)) {
+    char left[PAPER_NAME_BYTES], right[PAPER_NAME_BYTES];
+    paper_run_name(left, r);
+    for (size_t i = 0; i < t->n; i++) {
+        paper_run_name(right, &t->run[i]);
+        if (strcmp(left, right) == 0) {
             t->run[i].figures |= r->figures;
             return SEFL_OK;
         }
+    }
     SEFL_NEED(t->n < PAPER_RUNS_MAX, SEFL_ERANGE, "the table has more than %d runs",
               PAPER_RUNS_MAX);
     t->run[t->n++] = *r;
     return SEFL_OK;
 }
 
-/* Adds run number i of a sweep with one seed; *more is false if there is none. */
-static sefl_status add_one(paper_table *t, const sweep *s, uint64_t seed, bool quick, size_t i,
-                           bool *more)
+/* Adds a run of each model with each variant that the model has. */
+static sefl_status add_variants(paper_table *t, const sweep *s, paper_run run)
 {
-    size_t blocks = 0, drops = 0, zs = 0, many = 0;
-    while (blocks < LIST && s->block[blocks])
-        blocks++;
-    while (drops < LIST && s->dropout[drops] >= 0)
-        drops++;
-    while (zs < LIST && s->z[zs])
-        zs++;
-    while (many < LIST && s->variant[many])
-        many++;
-    many = many > 0 ? many : 1;
-    *more = i < blocks * drops * zs * many * PAPER_BODIES;
-    if (!*more)
-        return SEFL_OK;
-    const unsigned body = (unsigned)(i % PAPER_BODIES);
-    i /= PAPER_BODIES;
-    const unsigned variant = s->variant[i % many];
-    i /= many;
-    const char *z = s->z[i % zs];
-    i /= zs;
-    const int dropout = s->dropout[i % drops];
-    const unsigned block = s->block[i / drops];
-    if (variant && !is_for(variant, body))
-        return SEFL_OK;
-    return add(t, &(paper_run){ .figures = s->figures,
-                                .body = body,
-                                .protection = s->protection,
-                                .block = block == BHM ? paper_block(body) : block,
-                                .dropout = (unsigned)dropout,
-                                .z = z,
-                                .clients = quick ? s->quick_clients : s->clients,
-                                .rounds = paper_rounds(quick, s->rounds),
-                                .seed = seed,
-                                .variant = variant ? &variants[variant] : NULL });
+    static const unsigned none[] = { 0, 0 };
+    const unsigned block = run.block;
+    const unsigned *v = s->variant ? s->variant : none;
+    do {
+        run.variant = *v ? &variants[*v] : NULL;
+        for (run.body = 0; run.body < PAPER_BODIES; run.body++) {
+            run.block = block == BHM ? paper_block(run.body) : block;
+            if (!run.variant || is_for(*v, run.body))
+                SEFL_PASS(add(t, &run));
+        }
+    } while (*v && *++v);
+    return SEFL_OK;
+}
+
+static sefl_status add_sweep(paper_table *t, const sweep *s, bool quick, uint64_t seed)
+{
+    paper_run run = { .figures = s->figures,
+                      .protection = s->protection,
+                      .clients = quick ? s->quick_clients : s->clients,
+                      .rounds = paper_rounds(quick, s->rounds),
+                      .seed = seed };
+    for (const unsigned *block = s->block; *block; block++)
+        for (const int *dropout = s->dropout; *dropout >= 0; dropout++)
+            for (const char *const *z = s->z; *z; z++) {
+                run.block = *block, run.dropout = (unsigned)*dropout, run.z = *z;
+                SEFL_PASS(add_variants(t, s, run));
+            }
+    return SEFL_OK;
 }
 
 sefl_status paper_table_make(paper_table *out, bool quick, unsigned figures)
@@ -305,15 +283,10 @@ sefl_status paper_table_make(paper_table *out, bool quick, unsigned figures)
     sefl_status st = SEFL_OK;
     paper_table t = { 0 };
     SEFL_TRY(sefl_new(&t.run, PAPER_RUNS_MAX, sizeof *t.run));
-    for (size_t k = 0; k < sizeof sweeps / sizeof *sweeps; k++) {
-        const sweep *s = &sweeps[k];
-        for (size_t j = 0; (s->figures & figures) && j < LIST && s->seed[j]; j++) {
-            /* two seeds show a spread */
-            bool more = !quick || (s->seed[j] <= 2 && s->quick_clients > 0);
-            for (size_t i = 0; more; i++)
-                SEFL_TRY(add_one(&t, s, s->seed[j], quick, i, &more));
-        }
-    }
+    for (const sweep *s = sweeps; s < sweeps + sizeof sweeps / sizeof *sweeps; s++)
+        for (uint64_t seed = s->seed; seed <= s->last_seed && (s->figures & figures); seed++)
+            if (!quick || (seed <= 2 && s->quick_clients > 0)) /* two seeds show a spread */
+                SEFL_TRY(add_sweep(&t, s, quick, seed));
     *out = t, t = (paper_table){ 0 };
 done:
     paper_table_clear(&t);

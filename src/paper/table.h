@@ -17,7 +17,7 @@
 
 #include "paper/paper.h"
 
-enum { PAPER_NAME_BYTES = 80, PAPER_RUNS_MAX = 512, PAPER_VARIANT_SETTINGS = 4 };
+enum { PAPER_NAME_BYTES = 80, PAPER_RUNS_MAX = 512, PAPER_VARIANT_SETTINGS = 4, PAPER_SEEDS = 3 };
 /* Rounds of the dropout table and of the block sizes; rounds of the other figures. */
 enum { PAPER_ROUNDS = 40, PAPER_ROUNDS_SHORT = 20 };
 #define PAPER_RELEASE "joint" /* release mode of the runs with noise, except those of cdp */

@@ -4,7 +4,6 @@
 #include "paper/paper.h"
 
 #include <string.h>
-#include <unistd.h>
 
 enum { GENERATED_TOKENS = 12000 };
 #define TEXT_MAX    ((size_t)1 << 30)
@@ -23,24 +22,27 @@ static sefl_status write_part(const char *folder, const char *name, const char *
     return file_write_atomic(path, bytes, 0666);
 }
 
-/* Copies whole lines from the beginning of a file. */
-static sefl_status copy_head(const char *folder, const char *name, const char *from, size_t most)
+/* Returns the end of the line that contains byte number `at` - 1. */
+static size_t line_end(const sefl_buf *b, size_t at)
+{
+    if (at >= b->n)
+        return b->n;
+    const uint8_t *end = memchr(b->p + (at ? at - 1 : 0), '\n', b->n - (at ? at - 1 : 0));
+    return end ? (size_t)(end - b->p) + 1 : b->n;
+}
+
+/* Copies whole lines from the beginning of each text. */
+static sefl_status copy_heads(const corpus_paths *paths, const char *folder)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    uint8_t *p = NULL;
-    uint64_t size;
-    size_t got;
-    int fd = -1;
-    SEFL_TRY(file_open(&fd, &size, from, false));
-    SEFL_TRY(buf_extend(&b, &p, most));
-    SEFL_TRY(file_read_at(fd, from, 0, p, most, &got));
-    while (got == most && got > 0 && p[got - 1] != '\n' && most > 0)
-        most = --got;
-    SEFL_TRY(write_part(folder, name, from, span_of(p, got)));
+    for (int k = 0; k < CORPUS_SPLITS; k++) {
+        buf_reset(&b);
+        SEFL_TRY(file_read(&b, paths->path[k], TEXT_MAX));
+        SEFL_TRY(write_part(folder, corpus_split_names[k], paths->path[k],
+                            span_of(b.p, line_end(&b, quick_bytes[k]))));
+    }
 done:
-    if (fd >= 0)
-        close(fd);
     buf_clear(&b);
     return st;
 }
@@ -58,14 +60,11 @@ sefl_status paper_text(char out[PATH_MAX], const paper_options *o)
                    "--data: %s has no %s text: the figures show test perplexity at the round with "
                    "the best validation perplexity",
                    o->data, corpus_split_names[k]);
-    if (!o->quick) {
-        SEFL_TRY(file_path(out, "%s", o->data));
-        goto done;
+    SEFL_TRY(o->quick ? file_path(out, "%s/text", o->runs) : file_path(out, "%s", o->data));
+    if (o->quick) {
+        SEFL_TRY(paper_make_folder(out));
+        SEFL_TRY(copy_heads(&paths, out));
     }
-    SEFL_TRY(file_path(out, "%s/text", o->runs));
-    SEFL_TRY(paper_make_folder(out));
-    for (int k = 0; k < CORPUS_SPLITS; k++)
-        SEFL_TRY(copy_head(out, corpus_split_names[k], paths.path[k], quick_bytes[k]));
 done:
     corpus_paths_clear(&paths);
     return st;
@@ -82,12 +81,9 @@ static sefl_status split_texts(const corpus_paths *paths, const char *public, co
         const char *name = corpus_split_names[k], *from = paths->path[k];
         buf_reset(&b);
         SEFL_TRY(file_read(&b, from, TEXT_MAX));
-        size_t cut = b.n / PUBLIC_PART;
-        while (cut < b.n && (cut == 0 || b.p[cut - 1] != '\n'))
-            cut++;
         const bool train = k == CORPUS_TRAIN;
+        const size_t cut = train ? line_end(&b, b.n / PUBLIC_PART) : 0;
         SEFL_TRY(write_part(public, name, from, span_of(b.p, train ? cut : b.n)));
-        cut = train ? cut : 0;
         SEFL_TRY(write_part(rest, name, from, span_of(b.p + cut, b.n - cut)));
     }
 done:

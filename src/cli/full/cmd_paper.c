@@ -115,9 +115,8 @@ static const struct measurement {
 static sefl_status all_work(const wish *w, unsigned figures)
 {
     const paper_options *o = &w->o;
-    size_t left;
     if (!w->draw)
-        SEFL_PASS(paper_runs(o, figures, &left));
+        SEFL_PASS(paper_runs(o, figures));
     SEFL_PASS(paper_draw(o));
     for (const struct measurement *m = measurements; m->figure; m++) {
         if (!w->draw && (m->figure & figures))

@@ -84,9 +84,9 @@ static void ignores_others(void **state)
     at[all.n++] = result(&run, 1);
     run = cell, run.z = "0.001", run.rounds = PAPER_ROUNDS;
     at[all.n++] = result(&run, 1);
-    run = cell, run.z = "0.001";
+    run = cell, run.z = "0.001", run.variant = paper_variant_named("tied");
     at[all.n++] = result(&run, 1);
-    snprintf(at[all.n - 1].variant, sizeof at->variant, "tied");
+    run.variant = NULL;
     limit l = limit_of(&all, &cell);
     assert_null(l.holds);
     assert_null(l.fails);

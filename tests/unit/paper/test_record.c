@@ -166,16 +166,12 @@ static void draws(void **state)
     put(&o, &run, 402);
     run = first, run.z = "0.01", run.variant = paper_variant_named("start");
     put(&o, &run, 6000); /* worse than its start */
-    points p;
     records all;
     CHECK_OK(records_read(&all, &o));
-    CHECK_OK(points_of(&p, &all, true, PAPER_ALL));
-    assert_int_equal(p.n, 11);
-    const point *x = points_find(&p, first);
-    assert_non_null(x);
-    assert_int_equal(x->test.n, 2);
-    assert_true(x->test.mean == 152 && x->test.low == 150 && x->test.high == 154);
-    points_clear(&p);
+    const point x = point_of(&all, (paper_run){ .rounds = 3 });
+    assert_int_equal(x.test.n, 2);
+    assert_true(x.test.mean == 152 && x.test.low == 150 && x.test.high == 154);
+    assert_null(point_of(&all, (paper_run){ .rounds = 4 }).last);
     records_clear(&all);
     CHECK_OK(paper_draw(&o));
     CHECK_OK(file_read(&b, path, 1 << 20));
