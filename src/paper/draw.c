@@ -558,14 +558,13 @@ static const struct figure {
 static sefl_status draw_one(drawing *d, const struct figure *f)
 {
     paper_table t;
-    SEFL_PASS(paper_table_make(&t, d->o->quick, f->figures));
+    paper_table_make(&t, d->o->quick, f->figures);
     d->n = 0;
     for (size_t i = 0; i < t.n; i++)
         if (t.run[i].seed == 1) { /* every point has it */
             d->at[d->n] = point_of(&d->all, t.run[i]);
             d->n += d->at[d->n].last != NULL;
         }
-    paper_table_clear(&t);
     buf_reset(&d->csv.b);
     draw_put(&d->csv, "%s", f->head);
     for (size_t i = 0; f->head == points_head && i < d->n; i++)

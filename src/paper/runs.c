@@ -14,7 +14,6 @@ _Static_assert(PAPER_ALL == (1 << FIGURES) - 1, "one bit per figure");
 
 typedef struct session {
     const paper_options *o;
-    paper_table table;
     char name[PAPER_NAME_BYTES]; /* of the current run */
     uint64_t rounds;
     size_t busy, late; /* runs of other processes; runs that would end too late */
@@ -228,25 +227,23 @@ done:
 
 sefl_status paper_runs(const paper_options *o, unsigned figures)
 {
-    sefl_status st = SEFL_OK;
     char text[PATH_MAX];
     paper_options with_text = *o;
     session s = { .o = &with_text };
-    SEFL_TRY(paper_text(text, o));
+    paper_table t;
+    SEFL_PASS(paper_text(text, o));
     with_text.data = *text ? text : NULL;
-    SEFL_TRY(paper_table_make(&s.table, o->quick, figures));
-    SEFL_TRY(paper_make_folder(o->runs));
-    for (size_t i = 0; i < s.table.n; i++)
+    paper_table_make(&t, o->quick, figures);
+    SEFL_PASS(paper_make_folder(o->runs));
+    for (size_t i = 0; i < t.n; i++)
         if (paper_is_mine(o, o->shards ? i + i / o->shards : i)) /* so that shards mix models */
-            SEFL_TRY(one_run(&s, &s.table.run[i]));
+            SEFL_PASS(one_run(&s, &t.run[i]));
     if (s.late > 0)
         paper_say(o, "%zu run%s left: %s would end after %g minutes", s.late,
                   s.late == 1 ? "" : "s", s.late == 1 ? "it" : "they", o->minutes);
     if (s.busy > 0)
         paper_say(o, "other processes had %zu of the runs", s.busy);
-done:
-    paper_table_clear(&s.table);
-    return st;
+    return SEFL_OK;
 }
 
 /* Says for each figure how many runs of the table are left. */
@@ -269,14 +266,14 @@ static void say_left(const paper_options *o, const paper_table *t)
 sefl_status paper_list(const paper_options *o, unsigned figures)
 {
     sefl_status st = SEFL_OK;
-    paper_table t = { 0 };
+    paper_table t;
     records all = { 0 };
     char name[PAPER_NAME_BYTES], path[PATH_MAX];
     size_t done_runs = 0, unneeded = 0;
     SEFL_TRY(paper_path(path, o, "runs"));
     if (file_exists(path))
         SEFL_TRY(records_read(&all, o));
-    SEFL_TRY(paper_table_make(&t, o->quick, figures));
+    paper_table_make(&t, o->quick, figures);
     for (paper_run *run = t.run; run < t.run + t.n; run++) {
         const run_record *r = records_find(&all, run);
         const bool known = !r && run->figures == PAPER_NOISE && limit_is_known(&all, run);
@@ -293,6 +290,5 @@ sefl_status paper_list(const paper_options *o, unsigned figures)
     paper_say(o, "%zu of %zu runs are done", done_runs, t.n - unneeded);
 done:
     records_clear(&all);
-    paper_table_clear(&t);
     return st;
 }

@@ -1,8 +1,8 @@
 #include "paper/table.h"
 
-#include "base/alloc.h"
 #include "simulate/experiment.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -228,25 +228,24 @@ static const sweep sweeps[] = {
 /* clang-format on */
 
 /* Adds a run, or its figures to those of the run that has its name. */
-static sefl_status add(paper_table *t, const paper_run *r)
+static void add(paper_table *t, const paper_run *r)
 {
     char left[PAPER_NAME_BYTES], right[PAPER_NAME_BYTES];
+    size_t i = 0;
     paper_run_name(left, r);
-    for (size_t i = 0; i < t->n; i++) {
+    for (; i < t->n; i++) {
         paper_run_name(right, &t->run[i]);
-        if (strcmp(left, right) == 0) {
-            t->run[i].figures |= r->figures;
-            return SEFL_OK;
-        }
+        if (strcmp(left, right) == 0)
+            break;
     }
-    SEFL_NEED(t->n < PAPER_RUNS_MAX, SEFL_ERANGE, "the table has more than %d runs",
-              PAPER_RUNS_MAX);
-    t->run[t->n++] = *r;
-    return SEFL_OK;
+    assert(i < PAPER_RUNS_MAX);
+    if (i == t->n)
+        t->run[t->n++] = *r;
+    t->run[i].figures |= r->figures;
 }
 
 /* Adds a run of each model with each variant that the model has. */
-static sefl_status add_variants(paper_table *t, const sweep *s, paper_run run)
+static void add_variants(paper_table *t, const sweep *s, paper_run run)
 {
     static const unsigned none[] = { 0, 0 };
     const unsigned block = run.block;
@@ -256,13 +255,12 @@ static sefl_status add_variants(paper_table *t, const sweep *s, paper_run run)
         for (run.body = 0; run.body < PAPER_BODIES; run.body++) {
             run.block = block == BHM ? paper_block(run.body) : block;
             if (!run.variant || is_for(*v, run.body))
-                SEFL_PASS(add(t, &run));
+                add(t, &run);
         }
     } while (*v && *++v);
-    return SEFL_OK;
 }
 
-static sefl_status add_sweep(paper_table *t, const sweep *s, bool quick, uint64_t seed)
+static void add_sweep(paper_table *t, const sweep *s, bool quick, uint64_t seed)
 {
     paper_run run = { .figures = s->figures,
                       .protection = s->protection,
@@ -273,30 +271,17 @@ static sefl_status add_sweep(paper_table *t, const sweep *s, bool quick, uint64_
         for (const int *dropout = s->dropout; *dropout >= 0; dropout++)
             for (const char *const *z = s->z; *z; z++) {
                 run.block = *block, run.dropout = (unsigned)*dropout, run.z = *z;
-                SEFL_PASS(add_variants(t, s, run));
+                add_variants(t, s, run);
             }
-    return SEFL_OK;
 }
 
-sefl_status paper_table_make(paper_table *out, bool quick, unsigned figures)
+void paper_table_make(paper_table *out, bool quick, unsigned figures)
 {
-    sefl_status st = SEFL_OK;
-    paper_table t = { 0 };
-    SEFL_TRY(sefl_new(&t.run, PAPER_RUNS_MAX, sizeof *t.run));
+    out->n = 0;
     for (const sweep *s = sweeps; s < sweeps + sizeof sweeps / sizeof *sweeps; s++)
         for (uint64_t seed = s->seed; seed <= s->last_seed && (s->figures & figures); seed++)
             if (!quick || (seed <= 2 && s->quick_clients > 0)) /* two seeds show a spread */
-                SEFL_TRY(add_sweep(&t, s, quick, seed));
-    *out = t, t = (paper_table){ 0 };
-done:
-    paper_table_clear(&t);
-    return st;
-}
-
-void paper_table_clear(paper_table *t)
-{
-    sefl_free(t->run);
-    *t = (paper_table){ 0 };
+                add_sweep(out, s, quick, seed);
 }
 
 /* ---- one run --------------------------------------------------------------------------------- */

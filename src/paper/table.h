@@ -1,7 +1,7 @@
 /* table: the runs behind the paper's figures of perplexity, and the hyper-parameters of its two
  * models.
  *
- *     SEFL_TRY(paper_table_make(&t, quick, PAPER_DROPOUT));
+ *     paper_table_make(&t, quick, PAPER_DROPOUT);          
  *     paper_run_name(name, &t.run[0]);                  // "lstm-sefl-b8-d25-z0-n10-r40-s1"
  *     SEFL_TRY(paper_run_settings(&s, &t.run[0], &o));  // an experiment (simulate/experiment.h)
  *
@@ -48,13 +48,12 @@ typedef struct paper_run {
 } paper_run;
 
 typedef struct paper_table {
-    paper_run *run;
+    paper_run run[PAPER_RUNS_MAX];
     size_t n;
 } paper_table;
 
 /* Lists the runs of these figures in order. */
-sefl_status paper_table_make(paper_table *out, bool quick, unsigned figures) SEFL_MUST_CHECK;
-void paper_table_clear(paper_table *t);
+void paper_table_make(paper_table *out, bool quick, unsigned figures);
 
 /* Returns the block size of a model in the dropout table. */
 unsigned paper_block(unsigned body);
