@@ -88,29 +88,21 @@ done:
 
 static sefl_status make_federation(cost_run *g, const cost_case *c, federation_key *key)
 {
-    static const char *const fixed[] = { "crypto=full",      "crypto.key_bits=3072",
-                                         "model.tied=false", "data.partition=contiguous",
-                                         "privacy.clip=1",   "privacy.noise=joint",
-                                         "privacy.z=1",      "privacy.claim=none",
-                                         "rounds.count=1" };
     const bool quick = g->o->quick, pad = strcmp(c->scheme, "pad") == 0;
     const unsigned clients = quick ? QUICK_CLIENTS : pad ? CLIENTS : PAILLIER_CLIENTS;
     const unsigned side = quick ? 32 : 200;
     SEFL_PASS(make_text(g, quick ? QUICK_WORDS : WORDS, clients));
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        SEFL_PASS(settings_set(&g->set, fixed[i], "paper"));
-    SEFL_PASS(settings_setf(&g->set, "paper", "seed=%d", SEED));
-    SEFL_PASS(settings_setf(&g->set, "paper", "clients=%u", clients));
-    SEFL_PASS(settings_setf(&g->set, "paper", "rounds.threshold=%u", clients));
-    SEFL_PASS(settings_setf(&g->set, "paper", "model.body=%s", c->model));
-    SEFL_PASS(settings_setf(&g->set, "paper", "model.embed=%u", side));
-    SEFL_PASS(settings_setf(&g->set, "paper", "model.hidden=%u", side));
-    SEFL_PASS(settings_setf(&g->set, "paper", "model.layers=%u", quick ? 1u : 2u));
-    SEFL_PASS(settings_setf(&g->set, "paper", "model.block=%u", c->block));
-    SEFL_PASS(settings_setf(&g->set, "paper", "crypto.scheme=%s", c->scheme));
-    SEFL_PASS(settings_setf(&g->set, "paper", "crypto.seal=%s", pad ? "xwing" : "none"));
-    SEFL_PASS(settings_setf(&g->set, "paper", "data.path=%s", g->folder));
-    SEFL_PASS(settings_setf(&g->set, "paper", "data.vocab=%s/words.txt", g->folder));
+    SEFL_PASS(paper_set(&g->set, "crypto=full crypto.key_bits=3072 model.tied=false "
+                                 "data.partition=contiguous privacy.clip=1 privacy.noise=joint "
+                                 "privacy.z=1 privacy.claim=none rounds.count=1"));
+    SEFL_PASS(paper_set(&g->set,
+                        "seed=%d clients=%u rounds.threshold=%u model.body=%s model.embed=%u "
+                        "model.hidden=%u model.layers=%d model.block=%u crypto.scheme=%s "
+                        "crypto.seal=%s",
+                        SEED, clients, clients, c->model, side, side, quick ? 1 : 2, c->block,
+                        c->scheme, pad ? "xwing" : "none"));
+    SEFL_PASS(settings_setf(&g->set, "sefl paper", "data.path=%s", g->folder));
+    SEFL_PASS(settings_setf(&g->set, "sefl paper", "data.vocab=%s/words.txt", g->folder));
     SEFL_PASS(experiment_make(&g->e, &g->set));
     return federation_new(
         &g->f, &(federation_config){

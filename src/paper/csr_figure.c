@@ -21,21 +21,19 @@ static const char format_columns[] =
     "positions_seen support_bits words_seen words";
 static const char union_columns[] = "size seed params kept clients union share random_share";
 
-/* clang-format off */
-static const locals_size quick = { "quick",
-    { "clients=30", "data.words=200", "model.embed=16", "model.hidden=16", "model.layers=1",
-      "model.batch=5", "model.steps=20", "model.block=8", "training.lr=10" } };
-static const locals_size small = { "small",
-    { "clients=1000", "data.words=2000", "data.vocab_words=2000", "model.embed=32",
-      "model.hidden=32", "model.layers=1", "model.batch=10", "model.steps=35", "model.block=32",
-      "training.lr=20" } };
+static const locals_size quick = {
+    "quick", "clients=30 data.words=200 model.embed=16 model.hidden=16 model.layers=1 "
+             "model.batch=5 model.steps=20 model.block=8 training.lr=10"
+};
+static const locals_size small = {
+    "small", "clients=1000 data.words=2000 data.vocab_words=2000 model.embed=32 model.hidden=32 "
+             "model.layers=1 model.batch=10 model.steps=35 model.block=32 training.lr=20"
+};
 /* the paper's model; local training is limited so that a CPU can do it */
-static const locals_size whole = { "paper",
-    { "clients=10", "model.embed=200", "model.hidden=200", "model.layers=2", "model.batch=20",
-      "model.steps=35", "model.block=32", "training.lr=20", "training.dropout=0.2",
-      "training.steps=100" } };
-/* clang-format on */
-
+static const locals_size whole = {
+    "paper", "clients=10 model.embed=200 model.hidden=200 model.layers=2 model.batch=20 "
+             "model.steps=35 model.block=32 training.lr=20 training.dropout=0.2 training.steps=100"
+};
 typedef struct measure {
     const paper_options *o;
     const locals_size *size;
@@ -56,7 +54,7 @@ typedef struct measure {
 
 static sefl_status open_all(measure *m)
 {
-    SEFL_PASS(locals_open(&m->l, m->o, m->size, NULL, 1));
+    SEFL_PASS(locals_open(&m->l, m->o, m->size, 0, 1));
     m->c = &m->l.f->task.layout;
     m->n = m->c->dense, m->k = m->c->count;
     m->few = m->l.f->clients < FEW ? m->l.f->clients : FEW;

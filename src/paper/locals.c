@@ -9,34 +9,30 @@
 
 enum { SLOTS_MAX = 64 };
 
-static sefl_status open_federation(locals *l, const locals_size *z, const char *more)
+static sefl_status open_federation(locals *l, const locals_size *z, unsigned block)
 {
     char text[PATH_MAX];
     settings_init(&l->set, experiment_schema());
-    SEFL_PASS(settings_set(&l->set, "protection=none", "paper"));
     SEFL_PASS(paper_text(text, l->o));
     if (*text) {
-        SEFL_PASS(settings_setf(&l->set, "paper", "data.path=%s", text));
-        SEFL_PASS(settings_set(&l->set, "data.public=true", "paper"));
-        SEFL_PASS(settings_set(&l->set, "data.partition=contiguous", "paper"));
+        SEFL_PASS(settings_setf(&l->set, "sefl paper", "data.path=%s", text));
+        SEFL_PASS(paper_set(&l->set, "data.public=true data.partition=contiguous"));
     }
-    for (const char *const *set = z->set; *set; set++)
-        SEFL_PASS(settings_set(&l->set, *set, "paper"));
-    if (more)
-        SEFL_PASS(settings_set(&l->set, more, "paper"));
-    SEFL_PASS(settings_setf(&l->set, "paper", "seed=%d", LOCALS_SEED));
+    SEFL_PASS(paper_set(&l->set, "protection=none seed=%d %s", LOCALS_SEED, z->set));
+    if (block > 0)
+        SEFL_PASS(paper_set(&l->set, "model.block=%u", block));
     SEFL_PASS(experiment_make(&l->e, &l->set));
     return federation_new(
         &l->f,
         &(federation_config){ .experiment = &l->e, .settings = &l->set, .stop = l->o->stop });
 }
 
-sefl_status locals_open(locals *l, const paper_options *o, const locals_size *z, const char *more,
+sefl_status locals_open(locals *l, const paper_options *o, const locals_size *z, unsigned order,
                         uint32_t block)
 {
     sefl_status st = SEFL_OK;
     *l = (locals){ .o = o };
-    SEFL_TRY(open_federation(l, z, more));
+    SEFL_TRY(open_federation(l, z, order));
     l->t = l->f->task;
     l->t.model.block = l->t.model.block_embed = l->t.model.block_decoder = block;
     l->t.layout = (layout){ 0 };

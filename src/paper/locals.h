@@ -1,8 +1,8 @@
 /* locals: trains the clients of a small federation in the clear and passes on each client's update,
  * for measurements of the updates themselves.
  *
- *     static const locals_size small = { "small", { "clients=10", "model.block=8" }, 5 };
- *     SEFL_TRY(locals_open(&l, o, &small, NULL, 1));
+ *     static const locals_size small = { "small", "clients=10 model.block=8", 5 };
+ *     SEFL_TRY(locals_open(&l, o, &small, 0, 1));
  *     SEFL_TRY(locals_round(&l, 1, theta, on_update, ctx));       // l.params values in theta
  *     SEFL_TRY(locals_perplexity(&l, &perplexity, theta));
  *     locals_close(&l);
@@ -23,8 +23,8 @@ enum { LOCALS_SEED = 1 };
 
 typedef struct locals_size {
     const char *name;
-    const char *set[16]; /* settings up to NULL */
-    unsigned rounds;     /* for the caller */
+    const char *set; /* settings (paper_set) */
+    unsigned rounds; /* for the caller */
 } locals_size;
 
 typedef struct locals {
@@ -44,9 +44,9 @@ typedef struct locals {
 /* Called for each client in order; u is its update, l->params values, valid during the call. */
 typedef sefl_status locals_fn(void *ctx, uint32_t client, const float *u);
 
-/* Uses the settings of z, one more unless that is NULL, and LOCALS_SEED; o->data adds data.path.
- * Always close l. */
-sefl_status locals_open(locals *l, const paper_options *o, const locals_size *z, const char *more,
+/* Uses the settings of z, model.block `order` unless that is 0, and LOCALS_SEED; o->data adds
+ * data.path. Always close l. */
+sefl_status locals_open(locals *l, const paper_options *o, const locals_size *z, unsigned order,
                         uint32_t block) SEFL_MUST_CHECK;
 void locals_close(locals *l);
 

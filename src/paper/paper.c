@@ -132,6 +132,22 @@ bool paper_too_late(const paper_options *o, double seconds)
     return o->minutes > 0 && clock_since(o->began_ns) + seconds >= 60 * o->minutes;
 }
 
+/* ---- settings -------------------------------------------------------------------------------- */
+
+sefl_status paper_set(settings *s, const char *fmt, ...)
+{
+    char words[1024], *rest = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(words, sizeof words, fmt, ap);
+    va_end(ap);
+    SEFL_NEED(n >= 0 && (size_t)n < sizeof words, SEFL_ERANGE, "too many settings");
+    for (const char *w = strtok_r(words, " ", &rest); w; w = strtok_r(NULL, " ", &rest))
+        if (strcmp(settings_text(s, "protection"), "none") != 0 || strncmp(w, "privacy.", 8) != 0)
+            SEFL_PASS(settings_set(s, w, "sefl paper"));
+    return SEFL_OK;
+}
+
 /* ---- figures --------------------------------------------------------------------------------- */
 
 static const char style[] =

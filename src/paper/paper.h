@@ -86,6 +86,9 @@ sefl_status paper_split(const paper_options *o) SEFL_MUST_CHECK;
  * If another process holds it, says so and returns SEFL_OK. */
 sefl_status paper_alone(const paper_options *o, const char *name,
                         sefl_status (*work)(const paper_options *o)) SEFL_MUST_CHECK;
+/* Sets each of the words, "key=value" without a space in it. Protection none uses floats, which it
+ * neither clips nor quantises: with it, settings of privacy are left out. */
+sefl_status paper_set(settings *s, const char *words, ...) SEFL_PRINTF(2, 3) SEFL_MUST_CHECK;
 /* Creates a folder and its parents. */
 sefl_status paper_make_folder(const char *folder) SEFL_MUST_CHECK;
 /* Formats the path of a file in the results folder. */

@@ -18,21 +18,26 @@ static const char columns[] =
     "size block method seed clients round values perplexity kappa kappa_max "
     "kappa_sum kappa_sum_max energy";
 
-/* clang-format off */
-static const locals_size quick = { "quick",
-    { "clients=2", "data.words=1400", "model.embed=16", "model.hidden=16", "model.layers=1",
-      "model.batch=5", "model.steps=20", "training.lr=10" }, 2 };
-static const locals_size small = { "small",
-    { "clients=4", "data.words=50000", "data.vocab_words=4000", "model.embed=64",
-      "model.hidden=64", "model.layers=2", "model.batch=20", "model.steps=35", "training.steps=60",
-      "training.dropout=0.2", "training.lr=20" }, 5 };
+static const locals_size quick = {
+    "quick",
+    "clients=2 data.words=1400 model.embed=16 model.hidden=16 model.layers=1 "
+    "model.batch=5 model.steps=20 training.lr=10",
+    2
+};
+static const locals_size small = {
+    "small",
+    "clients=4 data.words=50000 data.vocab_words=4000 model.embed=64 model.hidden=64 "
+    "model.layers=2 model.batch=20 model.steps=35 training.steps=60 training.dropout=0.2 "
+    "training.lr=20",
+    5
+};
 /* the paper's model, on a GPU */
-static const locals_size whole = { "paper",
-    { "clients=10", "data.words=200000", "model.embed=200", "model.hidden=200", "model.layers=2",
-      "model.batch=20", "model.steps=35", "training.epochs=1", "training.dropout=0.2",
-      "training.lr=20" }, 10 };
-/* clang-format on */
-
+static const locals_size whole = {
+    "paper",
+    "clients=10 data.words=200000 model.embed=200 model.hidden=200 model.layers=2 "
+    "model.batch=20 model.steps=35 training.epochs=1 training.dropout=0.2 training.lr=20",
+    10
+};
 typedef struct run {
     const paper_options *o;
     const locals_size *size;
@@ -94,9 +99,7 @@ static sefl_status on_update(void *ctx, uint32_t client, const float *u)
 
 static sefl_status run_open(run *r)
 {
-    char block[32];
-    snprintf(block, sizeof block, "model.block=%u", r->block);
-    SEFL_PASS(locals_open(&r->l, r->o, r->size, block, r->projected ? 1 : r->block));
+    SEFL_PASS(locals_open(&r->l, r->o, r->size, r->block, r->projected ? 1 : r->block));
     r->c = &r->l.f->task.layout;
     r->count = r->c->count;
     SEFL_PASS(sefl_new(&r->theta, r->l.params, sizeof *r->theta));

@@ -13,54 +13,34 @@ const char *const paper_body_names[PAPER_BODIES] = { "lstm", "transformer" };
 
 /* The settings of both models. The text is public: its words are the vocabulary, and its validation
  * part chooses the round that is tested. */
-static const char *const common[] = {
-    "crypto=clear",
-    "data.partition=contiguous",
-    "data.public=true",
-    "model.embed=200",
-    "model.hidden=200",
-    "model.layers=2",
-    "model.batch=20",
-    "model.steps=35",
-    "training.epochs=1",
-    "training.dropout=0.2",
-    "rounds.threshold=2",
-    "privacy.claim=none",
-    "models.keep=1",
-    "network.exact=true",
-    NULL,
-};
+static const char common[] =
+    "crypto=clear data.partition=contiguous data.public=true model.embed=200 model.hidden=200 "
+    "model.layers=2 model.batch=20 model.steps=35 training.epochs=1 training.dropout=0.2 "
+    "rounds.threshold=2 privacy.claim=none models.keep=1 network.exact=true";
 
-/* One list per model: it applies to every run of the model. */
+/* One list per model: it applies to every run of the model. Of 1,000 clients, each has a hundredth
+ * of the text of one of 10, and takes about 3 steps a round: its update is shorter. */
+enum { MANY_CLIENTS = 40 };
 static const struct {
     unsigned block; /* of the dropout table */
-    const char *set[24];
+    const char *set, *many;
 } models[PAPER_BODIES] = {
     [PAPER_LSTM] = { 8,
-                     { "training.optimiser=sgd", "training.lr=20", "training.schedule=cosine",
-                       "training.lr_last=2", "training.gradient_clip=0.25", "privacy.clip=60",
-                       "server.step=momentum", "server.momentum=0.7", "server.lr=1", NULL } },
+                     "training.optimiser=sgd training.lr=20 training.schedule=cosine "
+                     "training.lr_last=2 training.gradient_clip=0.25 privacy.clip=60 "
+                     "server.step=momentum server.momentum=0.7 server.lr=1",
+                     "privacy.clip=10" },
     [PAPER_TRANSFORMER] = { 8,
-                            { "model.heads=2", "training.optimiser=adam", "training.lr=0.001",
-                              "training.gradient_clip=0.25", "privacy.clip=60",
-                              "server.step=average", "server.lr=1", NULL } },
+                            "model.heads=2 training.optimiser=adam training.lr=0.001 "
+                            "training.gradient_clip=0.25 privacy.clip=60 server.step=average "
+                            "server.lr=1",
+                            "privacy.clip=4" },
 };
-
-/* Of 1,000 clients, each has a hundredth of the text of one of 10, and takes about 3 steps a round:
- * its update is shorter. */
-enum { MANY_CLIENTS = 40 };
-static const char *const many_set[PAPER_BODIES][2] = {
-    [PAPER_LSTM] = { "privacy.clip=10" },
-    [PAPER_TRANSFORMER] = { "privacy.clip=4" },
-};
-
-enum { QUICK_ROUNDS = 3, PATIENCE = 8 };
 
 /* What a quick run changes: it takes well below a second. */
-static const char *const quick_set[] = {
-    "data.words=400", "data.vocab_words=800", "model.embed=16", "model.hidden=16",
-    "model.layers=1", "model.batch=4",        "model.steps=10", NULL,
-};
+static const char quick_set[] = "data.words=400 data.vocab_words=800 model.embed=16 "
+                                "model.hidden=16 model.layers=1 model.batch=4 model.steps=10";
+enum { QUICK_ROUNDS = 3 };
 
 unsigned paper_block(unsigned body)
 {
@@ -74,11 +54,6 @@ unsigned paper_rounds(bool quick, unsigned rounds)
 
 /* ---- variants -------------------------------------------------------------------------------- */
 
-#define BOTH(...)                         \
-    {                                     \
-        { __VA_ARGS__ }, { __VA_ARGS__ }, \
-    }
-
 /* clang-format off */
 enum {
     PUBLIC = 1, REST, START, START_CLIP, CLEAR, FULL, TIED, SERVER_ADAM, LINEAR, CONSTANT, COSINE,
@@ -86,6 +61,10 @@ enum {
 };
 /* clang-format on */
 
+#define BOTH(words)  \
+    {                \
+        words, words \
+    }
 /* A variant that has settings for one model only has no run of the other. */
 static const paper_variant variants[VARIANTS] = {
     /* the public start */
@@ -99,18 +78,18 @@ static const paper_variant variants[VARIANTS] = {
     [FULL] = { "full", .set = BOTH("crypto=full") },
     /* better models */
     [TIED] = { "tied", .set = BOTH("model.tied=true") },
-    [SERVER_ADAM] = { "server-adam", .set = BOTH("server.step=adam", "server.lr=0.01") },
-    [LINEAR] = { "linear", .set = { { "training.schedule=linear" },
-                                    { "training.schedule=linear", "training.lr_last=0.0001" } } },
-    [CONSTANT] = { "constant", .set = { { "training.schedule=constant", "training.lr_last=0" } } },
-    [COSINE] = { "cosine", .set = { [PAPER_TRANSFORMER] = { "training.schedule=cosine",
-                                                            "training.lr_last=0.0001" } } },
+    [SERVER_ADAM] = { "server-adam", .set = BOTH("server.step=adam server.lr=0.01") },
+    [LINEAR] = { "linear", .set = { "training.schedule=linear",
+                                    "training.schedule=linear training.lr_last=0.0001" } },
+    [CONSTANT] = { "constant", .set = { "training.schedule=constant training.lr_last=0" } },
+    [COSINE] = { "cosine", .set = { [PAPER_TRANSFORMER] = "training.schedule=cosine "
+                                                          "training.lr_last=0.0001" } },
     [WARMUP] = { "warmup", .set = BOTH("training.warmup=2") },
     /* block sizes of the embedding and the decoder; the body has the run's block size */
-    [WORDS_32] = { "words32", .set = BOTH("model.block_embed=32", "model.block_decoder=32") },
+    [WORDS_32] = { "words32", .set = BOTH("model.block_embed=32 model.block_decoder=32") },
     [EMBED_32] = { "embed32", .set = BOTH("model.block_embed=32") },
     [DECODER_32] = { "decoder32", .set = BOTH("model.block_decoder=32") },
-    [WORDS_8] = { "words8", .set = BOTH("model.block_embed=8", "model.block_decoder=8") },
+    [WORDS_8] = { "words8", .set = BOTH("model.block_embed=8 model.block_decoder=8") },
     [FREQUENCY] = { "frequency", .set = BOTH("vocab.order=frequency") },
     [APPEARANCE] = { "appearance", .set = BOTH("vocab.order=appearance") },
 };
@@ -139,7 +118,7 @@ paper_run paper_run_public(const paper_run *r)
 static bool is_for(unsigned variant, unsigned body)
 {
     const paper_variant *v = &variants[variant];
-    return v->set[body][0] || !v->set[PAPER_BODIES - 1 - body][0];
+    return v->set[body] || !v->set[PAPER_BODIES - 1 - body];
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -293,51 +272,33 @@ void paper_run_name(char out[PAPER_NAME_BYTES], const paper_run *r)
              r->rounds, r->seed, r->variant ? "-" : "", r->variant ? r->variant->name : "");
 }
 
-/* Protection none uses floats, which it neither clips nor quantises. */
-static sefl_status put_list(settings *s, const char *const *list, const paper_run *r)
-{
-    const bool plain = strcmp(r->protection, "none") == 0;
-    for (; *list; list++)
-        if (!plain || strncmp(*list, "privacy.", 8) != 0)
-            SEFL_PASS(settings_set(s, *list, "sefl paper"));
-    return SEFL_OK;
-}
-
 static sefl_status put_run(settings *s, const paper_run *r)
 {
-    static const char by[] = "sefl paper";
     char name[PAPER_NAME_BYTES];
-    const bool noise = strcmp(r->z, "0") != 0, plain = strcmp(r->protection, "none") == 0;
     paper_run_name(name, r);
-    SEFL_PASS(settings_setf(s, by, "name=%s", name));
-    SEFL_PASS(settings_setf(s, by, "model.body=%s", paper_body_names[r->body]));
-    SEFL_PASS(settings_setf(s, by, "model.block=%u", r->block));
-    SEFL_PASS(settings_setf(s, by, "protection=%s", r->protection));
-    SEFL_PASS(settings_setf(s, by, "network.dropout=%u.%02u", r->dropout / 100, r->dropout % 100));
-    SEFL_PASS(settings_setf(s, by, "clients=%" PRIu32, r->clients));
-    SEFL_PASS(settings_setf(s, by, "rounds.count=%u", r->rounds));
-    SEFL_PASS(settings_setf(s, by, "seed=%" PRIu64, r->seed));
-    if (noise) /* noise can ruin a model, and further rounds do not help it */
-        SEFL_PASS(settings_setf(s, by, "rounds.patience=%u", PATIENCE));
-    if (plain)
-        return SEFL_OK;
-    SEFL_PASS(settings_setf(s, by, "privacy.noise=%s", noise ? PAPER_RELEASE : "none"));
-    return noise ? settings_setf(s, by, "privacy.z=%s", r->z) : SEFL_OK;
+    SEFL_PASS(paper_set(s,
+                        "protection=%s name=%s model.body=%s model.block=%u "
+                        "network.dropout=%u.%02u clients=%" PRIu32 " rounds.count=%u seed=%" PRIu64,
+                        r->protection, name, paper_body_names[r->body], r->block, r->dropout / 100,
+                        r->dropout % 100, r->clients, r->rounds, r->seed));
+    if (strcmp(r->z, "0") == 0)
+        return paper_set(s, "privacy.noise=none");
+    /* noise can ruin a model, and further rounds do not help it */
+    return paper_set(s, "rounds.patience=8 privacy.noise=" PAPER_RELEASE " privacy.z=%s", r->z);
 }
 
 sefl_status paper_run_settings(settings *out, const paper_run *r, const paper_options *o)
 {
     sefl_status st = SEFL_OK;
     settings_init(out, experiment_schema());
-    SEFL_TRY(put_list(out, common, r));
-    SEFL_TRY(put_list(out, models[r->body].set, r));
-    if (r->clients >= MANY_CLIENTS)
-        SEFL_TRY(put_list(out, many_set[r->body], r));
-    if (r->variant)
-        SEFL_TRY(put_list(out, r->variant->set[r->body], r));
-    if (o->quick)
-        SEFL_TRY(put_list(out, quick_set, r));
     SEFL_TRY(put_run(out, r));
+    SEFL_TRY(paper_set(out, "%s %s", common, models[r->body].set));
+    if (r->clients >= MANY_CLIENTS)
+        SEFL_TRY(paper_set(out, "%s", models[r->body].many));
+    if (r->variant && r->variant->set[r->body])
+        SEFL_TRY(paper_set(out, "%s", r->variant->set[r->body]));
+    if (o->quick)
+        SEFL_TRY(paper_set(out, "%s", quick_set));
     if (o->over)
         SEFL_TRY(settings_overlay(out, o->over));
     if (o->data)

@@ -17,7 +17,7 @@
 
 #include "paper/paper.h"
 
-enum { PAPER_NAME_BYTES = 80, PAPER_RUNS_MAX = 512, PAPER_VARIANT_SETTINGS = 4, PAPER_SEEDS = 3 };
+enum { PAPER_NAME_BYTES = 80, PAPER_RUNS_MAX = 512, PAPER_SEEDS = 3 };
 /* Rounds of the dropout table and of the block sizes; rounds of the other figures. */
 enum { PAPER_ROUNDS = 40, PAPER_ROUNDS_SHORT = 20 };
 #define PAPER_RELEASE "joint" /* release mode of the runs with noise, except those of cdp */
@@ -29,9 +29,9 @@ typedef enum paper_part { PAPER_TEXT_ALL, PAPER_TEXT_PUBLIC, PAPER_TEXT_REST } p
 /* How a run differs from the others of its model. */
 typedef struct paper_variant {
     const char *name;
-    paper_part text; /* of the training text (paper_split) */
-    bool start;      /* starts from the model of paper_run_public */
-    const char *set[PAPER_BODIES][PAPER_VARIANT_SETTINGS]; /* up to NULL */
+    paper_part text;               /* of the training text (paper_split) */
+    bool start;                    /* starts from the model of paper_run_public */
+    const char *set[PAPER_BODIES]; /* settings (paper_set) of each model; NULL: none */
 } paper_variant;
 
 typedef struct paper_run {
