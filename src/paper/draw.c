@@ -222,17 +222,26 @@ static sefl_status draw_blocks(drawing *d)
     return grid_save(d, "blocks", &g, 1);
 }
 
-/* ---- noise ----------------------------------------------------------------------------------- */
+/* ---- noise, and a public start --------------------------------------------------------------- */
 
-/* The lines of the noise figure. */
-static const struct {
+/* A line of a figure over the noise multiplier. The first of a figure is a level. */
+typedef struct over_noise {
     const char *name, *protection;
-    unsigned block; /* 0: that of the model */
-} approaches[LINES] = {
-    { "plain FedAvg", "none", 1 },
-    { "CDP-FL", "cdp", 1 },
-    { "SEFL unpruned", "sefl", 1 },
-    { "SEFL with BHM", "sefl", 0 },
+    unsigned block;      /* 0: that of the model */
+    const char *variant; /* NULL: none */
+} over_noise;
+
+static const over_noise approaches[LINES] = {
+    { "plain FedAvg", "none", 1, NULL },
+    { "CDP-FL", "cdp", 1, NULL },
+    { "SEFL unpruned", "sefl", 1, NULL },
+    { "SEFL with BHM", "sefl", 0, NULL },
+};
+static const over_noise starts[LINES] = {
+    { "public text alone", "none", 0, "public" },
+    { "random start", "sefl", 0, "rest" },
+    { "public start", "sefl", 0, "start" },
+    { "public start, clip 1", "sefl", 0, "start-clip1" },
 };
 
 /* Lists the noise multipliers of the points with this number of clients, ascending; "0" first. */
@@ -254,15 +263,42 @@ static size_t list_z(const char *z[X_MAX], const drawing *d, uint32_t clients)
     return n;
 }
 
-static point at_noise(const drawing *d, size_t approach, unsigned body, const char *z,
-                      uint32_t clients)
+/* The public model itself has one client and no noise. */
+static point on_line(const drawing *d, const over_noise *l, unsigned body, const char *z,
+                     uint32_t clients)
 {
+    const bool public = l == starts;
     return at(d, PAPER_ROUNDS_SHORT,
               (paper_run){ .body = body,
-                           .protection = approaches[approach].protection,
-                           .block = approaches[approach].block,
-                           .z = z,
-                           .clients = clients });
+                           .protection = l->protection,
+                           .block = l->block,
+                           .z = public ? "0" : z,
+                           .clients = public ? 1 : clients,
+                           .variant = l->variant ? paper_variant_named(l->variant) : NULL });
+}
+
+/* Draws NAME.svg. In the figure of noise, a model that is worse than the untrained one, or that the
+ * release check blocked, is shown as the untrained one, which would be kept instead. */
+static sefl_status draw_lines(const drawing *d, const char *name, const over_noise *l, size_t lines,
+                              uint32_t clients, const char *const *labels, const char *x_name)
+{
+    grid g[PAPER_BODIES];
+    const char *z[X_MAX];
+    char title[96];
+    const size_t n = list_z(z, d, clients);
+    for (unsigned b = 0; b < PAPER_BODIES; b++) {
+        snprintf(title, sizeof title, "%s, %" PRIu32 " clients: test perplexity %s", titles[b],
+                 clients, l == starts ? "by start" : "against noise");
+        grid_new(&g[b], title, n, labels ? labels : z, x_name);
+        for (size_t k = 0; k < lines; k++) {
+            grid_line(&g[b], l[k].name, k == 0);
+            for (size_t i = 0; i < n; i++) {
+                const point x = on_line(d, &l[k], b, k == 0 ? "0" : z[i], clients);
+                grid_set(&g[b], i, &x, x.last && l != starts ? x.last->first_valid : INFINITY);
+            }
+        }
+    }
+    return grid_save(d, name, g, PAPER_BODIES);
 }
 
 static void table_noise(drawing *d, unsigned body, uint32_t clients, const char *const *z, size_t n)
@@ -274,12 +310,12 @@ static void table_noise(drawing *d, unsigned body, uint32_t clients, const char 
              "with BHM |\n|---|---|---|---|---|---|---|\n",
              titles[body], clients);
     for (size_t i = 0; i < n; i++) {
-        const point bhm = at_noise(d, LINES - 1, body, z[i], clients);
+        const point bhm = on_line(d, &approaches[LINES - 1], body, z[i], clients);
         draw_put(md, "| %s |", z[i]);
         draw_cell(md, bhm.last ? bhm.last->classic_epsilon : NAN, 4, "-");
         draw_cell(md, bhm.last ? bhm.last->epsilon_server : NAN, 4, "none claimed");
         for (size_t a = 0; a < LINES; a++) {
-            const point x = at_noise(d, a, body, z[i], clients);
+            const point x = on_line(d, &approaches[a], body, z[i], clients);
             if (x.last && x.test.mean < x.last->first_valid)
                 draw_put(md, " %.2f |", x.test.mean);
             else
@@ -289,16 +325,14 @@ static void table_noise(drawing *d, unsigned body, uint32_t clients, const char 
     }
 }
 
-/* Draws epsilon-CLIENTS.svg. A model that is worse than the untrained one, or that the release
- * check blocked, is shown as the untrained one, which would be kept instead. */
+/* Draws epsilon-CLIENTS.svg. */
 static sefl_status draw_noise(drawing *d, uint32_t clients)
 {
-    grid g[PAPER_BODIES];
     const char *z[X_MAX], *labels[X_MAX];
-    char text[X_MAX][48], name[96];
+    char text[X_MAX][48], name[48];
     const size_t n = list_z(z, d, clients);
     for (size_t i = 0; i < n; i++) {
-        const point any = at_noise(d, LINES - 1, PAPER_LSTM, z[i], clients);
+        const point any = on_line(d, &approaches[LINES - 1], PAPER_LSTM, z[i], clients);
         const double classic = any.last ? any.last->classic_epsilon : NAN;
         if (isnan(classic))
             snprintf(text[i], sizeof text[i], "%.16s", strcmp(z[i], "0") == 0 ? "no noise" : z[i]);
@@ -308,21 +342,11 @@ static sefl_status draw_noise(drawing *d, uint32_t clients)
             snprintf(text[i], sizeof text[i], "%.16s/%.3g", z[i], classic);
         labels[i] = text[i];
     }
-    for (unsigned b = 0; b < PAPER_BODIES; b++) {
+    for (unsigned b = 0; b < PAPER_BODIES; b++)
         table_noise(d, b, clients, z, n);
-        snprintf(name, sizeof name, "%s, %" PRIu32 " clients: test perplexity against noise",
-                 titles[b], clients);
-        grid_new(&g[b], name, n, labels, "noise multiplier z / classic epsilon of one round");
-        for (size_t a = 0; a < LINES; a++) {
-            grid_line(&g[b], approaches[a].name, a == 0); /* plain FedAvg has no noise: a level */
-            for (size_t i = 0; i < n; i++) {
-                const point x = at_noise(d, a, b, a == 0 ? "0" : z[i], clients);
-                grid_set(&g[b], i, &x, x.last ? x.last->first_valid : NAN);
-            }
-        }
-    }
     snprintf(name, sizeof name, "epsilon-%" PRIu32, clients);
-    return grid_save(d, name, g, PAPER_BODIES);
+    return draw_lines(d, name, approaches, LINES, clients, labels,
+                      "noise multiplier z / classic epsilon of one round");
 }
 
 static sefl_status draw_epsilon(drawing *d)
@@ -337,35 +361,13 @@ static sefl_status draw_epsilon(drawing *d)
     return SEFL_OK;
 }
 
-/* ---- a public start -------------------------------------------------------------------------- */
-
-/* The variants of the figure; the first is the public model itself, which needs no noise. */
-static const struct {
-    const char *name, *variant;
-} starts[LINES] = {
-    { "public text alone", "public" },
-    { "random start", "rest" },
-    { "public start", "start" },
-    { "public start, clip 1", "start-clip1" },
-};
-
-static point at_start(const drawing *d, size_t k, unsigned body, const char *z, uint32_t clients)
-{
-    const paper_run run = { .body = body,
-                            .block = paper_block(body),
-                            .z = z,
-                            .clients = clients,
-                            .variant = paper_variant_named(starts[k].variant) };
-    return at(d, PAPER_ROUNDS_SHORT, k == 0 ? paper_run_public(&run) : run);
-}
-
 /* Appends the row of a noise multiplier; nothing if it has no run. */
 static void row_start(drawing *d, unsigned body, const char *z, uint32_t clients)
 {
     point x[LINES];
     const run_record *any = NULL;
     for (size_t k = 0; k < LINES; k++) {
-        x[k] = at_start(d, k, body, z, clients);
+        x[k] = on_line(d, &starts[k], body, z, clients);
         any = k > 0 && x[k].last ? x[k].last : any;
     }
     if (!any)
@@ -381,7 +383,6 @@ static void row_start(drawing *d, unsigned body, const char *z, uint32_t clients
 static sefl_status draw_start(drawing *d)
 {
     const uint32_t clients[] = { 10, d->o->quick ? 40 : 1000 };
-    grid g[PAPER_BODIES];
     const char *z[X_MAX];
     draw_put(&d->md, "\n## Test perplexity by start\n\n| model | clients | z | classic epsilon "
                      "of a round | true total against a server |");
@@ -394,21 +395,8 @@ static sefl_status draw_start(drawing *d)
             for (size_t i = 0; i < n; i++)
                 row_start(d, b, z[i], clients[k]);
         }
-    const size_t n = list_z(z, d, 10);
-    for (unsigned b = 0; b < PAPER_BODIES; b++) {
-        grid_new(&g[b],
-                 b == PAPER_LSTM ? "LSTM, 10 clients: test perplexity by start"
-                                 : "Transformer, 10 clients: test perplexity by start",
-                 n, z, "noise multiplier z");
-        for (size_t k = 0; k < LINES - 1; k++) { /* clip 1 has runs of more clients only */
-            grid_line(&g[b], starts[k].name, k == 0);
-            for (size_t i = 0; i < n; i++) {
-                const point x = at_start(d, k, b, z[i], 10);
-                grid_set(&g[b], i, &x, INFINITY);
-            }
-        }
-    }
-    return grid_save(d, "start", g, PAPER_BODIES);
+    /* clip 1 has runs of more clients only */
+    return draw_lines(d, "start", starts, LINES - 1, 10, NULL, "noise multiplier z");
 }
 
 /* ---- other settings of the models ------------------------------------------------------------ */
