@@ -3,12 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-void compress_expand(const layout *l, float *dense, const float *v)
-{
-    for (const layout_tensor *t = l->tensor; t < l->tensor + l->n; t++)
-        layout_expand(t, dense + t->dense_offset, v + t->offset);
-}
-
 void compress_project(const layout *l, float *v, const float *dense)
 {
     for (const layout_tensor *t = l->tensor; t < l->tensor + l->n; t++)

@@ -1,5 +1,5 @@
-/* compress: maps a whole model between dense and block-Hankel parameters, and measures the paper's
- * scaling factor kappa.
+/* compress: maps a whole model from dense to block-Hankel parameters, and measures the paper's
+ * scaling factor kappa. trainer_expand (roles/client/trainer.h) is the way back.
  *
  *     SEFL_TRY(lm_config_layout(&cfg, &l));            // cfg.block: l
  *     compress_project(&l, v, dense);                  // v: l.count values
@@ -20,7 +20,6 @@
 
 #include "model/layout.h"
 
-void compress_expand(const layout *l, float *dense, const float *v);
 void compress_project(const layout *l, float *v, const float *dense);
 void compress_fold(const layout *l, float *v, const float *dense);
 

@@ -381,7 +381,7 @@ static unsigned runs_of(const paper_options *o, const cost_case *c)
 }
 
 /* The cases that take longest are last. */
-static sefl_status measure_all(const paper_options *o)
+sefl_status paper_cost(const paper_options *o)
 {
     sefl_status st = SEFL_OK;
     federation_key key = { 0 };
@@ -396,11 +396,6 @@ static sefl_status measure_all(const paper_options *o)
 done:
     federation_key_clear(&key);
     return st;
-}
-
-sefl_status paper_cost(const paper_options *o)
-{
-    return paper_alone(o, "cost", measure_all);
 }
 
 /* ---- the figure ------------------------------------------------------------------------------ */

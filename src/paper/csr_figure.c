@@ -6,6 +6,7 @@
 #include "paper/csr.h"
 #include "paper/locals.h"
 #include "paper/sheet.h"
+#include "roles/client/trainer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ typedef struct measure {
     const layout *c;
     size_t n, k; /* entries of an update; entries kept */
     sheet formats, unions;
-    float *theta, *scratch, *v, *wide;
+    float *theta, *scratch, *wide, *v; /* in one piece, as are the next three and `seen` */
     double *average;
     uint8_t *mask, *all, *shared; /* a client's support; the union; AS's mask */
     uint8_t *seen;                /* words of a client's text */
@@ -58,15 +59,11 @@ static sefl_status open_all(measure *m)
     m->c = &m->l.f->task.layout;
     m->n = m->c->dense, m->k = m->c->count;
     m->few = m->l.f->clients < FEW ? m->l.f->clients : FEW;
-    SEFL_PASS(sefl_new(&m->theta, m->n, sizeof *m->theta));
-    SEFL_PASS(sefl_new(&m->scratch, m->n, sizeof *m->scratch));
-    SEFL_PASS(sefl_new(&m->v, m->k, sizeof *m->v));
-    SEFL_PASS(sefl_new(&m->wide, m->n, sizeof *m->wide));
+    SEFL_PASS(sefl_new(&m->theta, 3 * m->n + m->k, sizeof *m->theta));
+    m->scratch = m->theta + m->n, m->wide = m->scratch + m->n, m->v = m->wide + m->n;
+    SEFL_PASS(sefl_new(&m->mask, 3 * m->n + m->l.t.model.vocab, 1));
+    m->all = m->mask + m->n, m->shared = m->all + m->n, m->seen = m->shared + m->n;
     SEFL_PASS(sefl_new(&m->average, m->n, sizeof *m->average));
-    SEFL_PASS(sefl_new(&m->mask, m->n, 1));
-    SEFL_PASS(sefl_new(&m->all, m->n, 1));
-    SEFL_PASS(sefl_new(&m->shared, m->n, 1));
-    SEFL_PASS(sefl_new(&m->seen, m->l.t.model.vocab, 1));
     return csr_blind_init(&m->blind, m->n, m->k);
 }
 
@@ -75,9 +72,7 @@ static void close_all(measure *m)
     locals_close(&m->l);
     sheet_clear(&m->formats);
     sheet_clear(&m->unions);
-    sefl_free(m->theta), sefl_free(m->scratch), sefl_free(m->v), sefl_free(m->wide);
-    sefl_free(m->average), sefl_free(m->mask), sefl_free(m->all), sefl_free(m->shared);
-    sefl_free(m->seen);
+    sefl_free(m->theta), sefl_free(m->mask), sefl_free(m->average);
     csr_blind_clear(&m->blind);
 }
 
@@ -129,7 +124,7 @@ static sefl_status second_round(void *ctx, uint32_t client, const float *u)
     m->own += csr_energy(u, m->mask, m->n);
     m->common += csr_energy(u, m->shared, m->n);
     compress_project(m->c, m->v, u);
-    compress_expand(m->c, m->wide, m->v);
+    trainer_expand(m->wide, m->c, m->v);
     const double left = compress_norm(m->wide, m->n) / norm;
     m->bhm += left * left;
     count_words(m, client);
@@ -219,7 +214,7 @@ static sefl_status measure_size(const paper_options *o, const locals_size *z)
         goto done;
     sheet_clear(&m.unions); /* an interrupted measurement starts again */
     SEFL_TRY(open_all(&m));
-    compress_expand(m.c, m.theta, m.l.f->theta);
+    trainer_expand(m.theta, m.c, m.l.f->theta);
     SEFL_TRY(locals_round(&m.l, 1, m.theta, first_round, &m));
     for (size_t i = 0; i < m.n; i++) {
         m.wide[i] = (float)m.average[i];
@@ -238,19 +233,13 @@ done:
     return st;
 }
 
-static sefl_status measure_all(const paper_options *o)
-{
-    if (o->quick)
-        return measure_size(o, &quick);
-    SEFL_PASS(measure_size(o, &small));
-    if (!o->data)
-        return SEFL_OK; /* generated text has too few words for the paper's model */
-    return measure_size(o, &whole);
-}
-
 sefl_status paper_csr(const paper_options *o)
 {
-    return o->shard == 0 ? paper_alone(o, "csr", measure_all) : SEFL_OK;
+    if (o->shard != 0)
+        return SEFL_OK;
+    SEFL_PASS(measure_size(o, o->quick ? &quick : &small));
+    /* generated text has too few words for the paper's model */
+    return o->data && !o->quick ? measure_size(o, &whole) : SEFL_OK;
 }
 
 /* Draws the union of the small model beside that of the paper's, and the formats of the larger. */

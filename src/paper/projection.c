@@ -9,6 +9,7 @@
 #include "paper/compress.h"
 #include "paper/locals.h"
 #include "paper/sheet.h"
+#include "roles/client/trainer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -67,7 +68,7 @@ static void project(run *r, const float *u)
     const double sum = compress_norm(r->v, c->count) / norm;
     compress_project(c, r->v, u);
     const double mean = compress_norm(r->v, c->count) / norm;
-    compress_expand(c, r->wide, r->v);
+    trainer_expand(r->wide, c, r->v);
     const double left = compress_norm(r->wide, c->dense) / norm;
     r->kappa += mean, r->kappa_max = fmax(r->kappa_max, mean);
     r->kappa_sum += sum, r->kappa_sum_max = fmax(r->kappa_sum_max, sum);
@@ -85,7 +86,7 @@ static sefl_status on_update(void *ctx, uint32_t client, const float *u)
         project(r, u);
         sent = r->v;
     } else {
-        compress_expand(c, r->wide, u);
+        trainer_expand(r->wide, c, u);
         const double kappa = compress_norm(u, c->count) / compress_norm(r->wide, c->dense);
         r->kappa += kappa, r->kappa_max = fmax(r->kappa_max, kappa);
         r->energy += 1;
@@ -107,7 +108,7 @@ static sefl_status run_open(run *r)
     SEFL_PASS(sefl_new(&r->wide, r->c->dense, sizeof *r->wide));
     SEFL_PASS(sefl_new(&r->sum, r->count, sizeof *r->sum));
     if (r->projected)
-        compress_expand(r->c, r->theta, r->l.f->theta);
+        trainer_expand(r->theta, r->c, r->l.f->theta);
     else
         memcpy(r->theta, r->l.f->theta, r->l.params * sizeof *r->theta);
     return SEFL_OK;
@@ -144,7 +145,7 @@ static sefl_status one_round(run *r, unsigned round)
         r->v[i] = (float)(r->sum[i] / n);
     const float *step = r->v;
     if (r->projected) {
-        compress_expand(r->c, r->wide, r->v);
+        trainer_expand(r->wide, r->c, r->v);
         step = r->wide;
     }
     for (size_t i = 0; i < r->l.params; i++)
@@ -179,7 +180,7 @@ done:
 
 /* ---- public ---------------------------------------------------------------------------------- */
 
-static sefl_status measure_all(const paper_options *o)
+sefl_status paper_projection(const paper_options *o)
 {
     const locals_size *z = o->quick ? &quick : locals_has_gpu(o) ? &whole : &small;
     double took = 0;
@@ -187,11 +188,6 @@ static sefl_status measure_all(const paper_options *o)
         if (paper_has_block(o, paper_block_sizes[(i + 1) / 2]) && paper_is_mine(o, i))
             SEFL_PASS(one_run(o, z, paper_block_sizes[(i + 1) / 2], i > 0 && i % 2 == 0, &took));
     return SEFL_OK;
-}
-
-sefl_status paper_projection(const paper_options *o)
-{
-    return paper_alone(o, "projection", measure_all);
 }
 
 enum { BLOCKS = PAPER_BLOCK_SIZES };

@@ -103,12 +103,13 @@ static sefl_status complete(wish *w, const sefl_progress *stop)
 
 static const struct measurement {
     unsigned figure;
+    const char *name;
     sefl_status (*measure)(const paper_options *o);
     sefl_status (*draw)(const paper_options *o);
 } measurements[] = {
-    { PAPER_CSR, paper_csr, paper_csr_draw },
-    { PAPER_PROJECTION, paper_projection, paper_projection_draw },
-    { PAPER_COST, paper_cost, paper_cost_draw }, /* the longest */
+    { PAPER_CSR, "csr", paper_csr, paper_csr_draw },
+    { PAPER_PROJECTION, "projection", paper_projection, paper_projection_draw },
+    { PAPER_COST, "cost", paper_cost, paper_cost_draw }, /* the longest */
     { 0 },
 };
 
@@ -120,7 +121,7 @@ static sefl_status all_work(const wish *w, unsigned figures)
     SEFL_PASS(paper_draw(o));
     for (const struct measurement *m = measurements; m->figure; m++) {
         if (!w->draw && (m->figure & figures))
-            SEFL_PASS(m->measure(o));
+            SEFL_PASS(paper_alone(o, m->name, m->measure));
         SEFL_PASS(m->draw(o));
     }
     paper_say(o, "figures and tables are in %s", o->results);

@@ -194,8 +194,8 @@ static void figure(void **state)
     CHECK_OK(paper_csr_draw(&o)); /* nothing is there: nothing is written */
     CHECK_OK(paper_path(path, &o, "csr.csv"));
     assert_false(file_exists(path));
-    CHECK_OK(paper_csr(&o));
-    CHECK_OK(paper_csr(&o)); /* nothing is left to do */
+    CHECK_OK(paper_alone(&o, "csr", paper_csr));
+    CHECK_OK(paper_alone(&o, "csr", paper_csr)); /* nothing is left to do */
     CHECK_OK(paper_csr_draw(&o));
     CHECK_OK(file_read(&csv, path, 100000));
     CHECK_OK(wr_u8(&csv, 0));

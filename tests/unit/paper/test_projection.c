@@ -5,6 +5,7 @@
 #include "model/lm.h"
 #include "paper/compress.h"
 #include "paper/paper.h"
+#include "roles/client/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ static void properties(void **state)
         for (size_t i = 0; i < c->dense; i++)
             dense[i] = (float)(seeded_unit(&gen) - 0.5);
         compress_project(c, v, dense);
-        compress_expand(c, back, v);
+        trainer_expand(back, c, v);
         compress_project(c, again, back);
         for (size_t i = 0; i < c->count; i++)
             assert_true(fabsf(v[i] - again[i]) < 1e-6f);
@@ -105,8 +106,8 @@ static void figure(void **state)
     CHECK_OK(paper_projection_draw(&o));
     CHECK_OK(paper_path(path, &o, "projection.csv"));
     assert_false(file_exists(path));
-    CHECK_OK(paper_projection(&o));
-    CHECK_OK(paper_projection(&o)); /* nothing is left to do */
+    CHECK_OK(paper_alone(&o, "projection", paper_projection));
+    CHECK_OK(paper_alone(&o, "projection", paper_projection)); /* nothing is left to do */
     CHECK_OK(paper_projection_draw(&o));
     CHECK_OK(file_read(&csv, path, 100000));
     CHECK_OK(wr_u8(&csv, 0));
