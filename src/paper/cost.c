@@ -34,13 +34,13 @@ enum {
 
 static const char columns[] =
     "model block scheme key_bits values clients threads run seed quantise_s encrypt_s upload_s "
-    "add_s "
-    "open_s shares_s reveal_s decrypt_s total_s run_s up_bytes down_bytes link_bytes shares_bytes";
+    "add_s open_s shares_s reveal_s decrypt_s total_s run_s up_bytes down_bytes link_bytes "
+    "shares_bytes";
 
-/* One run; the members are described in cost.h. */
+/* One run: the last columns, which cost.h describes. */
 typedef struct parts {
     double quantise, encrypt, upload, add, open, shares, reveal, decrypt, total, run;
-    double link_bytes, shares_bytes;
+    double up_bytes, down_bytes, link_bytes, shares_bytes;
 } parts;
 
 typedef struct cost_run {
@@ -281,6 +281,8 @@ static sefl_status one_run(cost_run *g)
     p->reveal -= p->shares; /* the driver makes the shares when the reveal asks for them */
     p->decrypt = 1e-9 * (double)t.csp.decrypt;
     p->quantise /= n, p->encrypt /= n, p->upload /= n;
+    p->up_bytes = (double)task_body_bytes(&g->f->task);
+    p->down_bytes = 4 * (double)g->f->task.params;
     p->run = clock_since(began);
     p->total = p->quantise + p->encrypt + p->upload + p->add + p->open + p->shares + p->reveal;
     return SEFL_OK;
@@ -288,30 +290,19 @@ static sefl_status one_run(cost_run *g)
 
 static sefl_status add_row(sheet *s, const cost_run *g, const cost_case *c)
 {
+    enum { BEFORE = 7 }; /* numbers before the parts */
     const task *t = &g->f->task;
-    const parts *p = &g->p;
-    return sheet_add(s, (const char *[]){ c->model, c->scheme },
-                     (double[]){ c->block,
-                                 task_is_sealed(t) ? NAN : g->e.key_bits,
-                                 (double)t->values,
-                                 g->f->clients,
-                                 pool_threads(g->pool),
-                                 (double)s->rows + 1,
-                                 SEED,
-                                 p->quantise,
-                                 p->encrypt,
-                                 p->upload,
-                                 p->add,
-                                 p->open,
-                                 p->shares,
-                                 p->reveal,
-                                 p->decrypt,
-                                 p->total,
-                                 p->run,
-                                 (double)task_body_bytes(t),
-                                 4 * (double)t->params,
-                                 p->link_bytes,
-                                 p->shares_bytes });
+    double v[BEFORE + sizeof g->p / sizeof(double)] = {
+        c->block,
+        task_is_sealed(t) ? NAN : g->e.key_bits,
+        (double)t->values,
+        g->f->clients,
+        pool_threads(g->pool),
+        (double)s->rows + 1,
+        SEED,
+    };
+    memcpy(v + BEFORE, &g->p, sizeof g->p);
+    return sheet_add(s, (const char *[]){ c->model, c->scheme }, v);
 }
 
 /* ---- cases ----------------------------------------------------------------------------------- */
