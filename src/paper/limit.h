@@ -26,6 +26,10 @@ typedef struct limit {
     const run_record *fails; /* smallest z of a failure; NULL: none */
 } limit;
 
+/* Returns the test perplexity in the paper's dropout table; NAN for a rate that is not there. The
+ * paper's figures are images without numbers; only its table and sentences can be quoted. */
+double limit_paper(unsigned body, unsigned percent);
+
 /* Uses the records of seed 1 that differ from the run only in z. */
 limit limit_of(const records *all, const paper_run *run);
 /* True if the run has noise and limit_of says whether it holds: its z is not between the two. */

@@ -15,8 +15,8 @@
  * full results, never both.
  *
  * Parts, in reading order: table (models and runs), record (the result of a run), runs (the loop),
- * draw (figures of perplexity), limit (the most noise), reference (the paper's values); cost, csr,
- * projection (measurements with their own files and figures).
+ * draw (figures of perplexity), limit (the most noise); cost, csr, projection (measurements with
+ * their own files and figures).
  * Threads: one owner.   Secrets: none. */
 #ifndef PAPER_PAPER_H
 #define PAPER_PAPER_H

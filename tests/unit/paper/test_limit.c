@@ -3,7 +3,6 @@
 
 #include "base/file.h"
 #include "paper/limit.h"
-#include "paper/reference.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -44,7 +43,7 @@ static const paper_run cell = { .protection = "sefl",
 static void bisects(void **state)
 {
     (void)state;
-    const double want = reference_dropout(PAPER_LSTM, 25);
+    const double want = limit_paper(PAPER_LSTM, 25);
     paper_table t;
     paper_table_make(&t, false, PAPER_NOISE);
     for (size_t last = 0; last < GRID; last++) { /* the last value that holds */

@@ -1,7 +1,6 @@
 #include "support/check.h"
 
-#include "paper/points.h"
-#include "paper/reference.h"
+#include "paper/limit.h"
 #include "simulate/experiment.h"
 
 #include <math.h>
@@ -72,9 +71,9 @@ static void dropout_comes_first(void **state)
         assert_string_equal(a, b);
         assert_int_equal(t.run[i].block, paper_block(t.run[i].body));
     }
-    assert_true(reference_dropout(PAPER_LSTM, 25) == 178.45);
-    assert_true(reference_dropout(PAPER_TRANSFORMER, 75) == 310.12);
-    assert_true(isnan(reference_dropout(PAPER_LSTM, 90)));
+    assert_true(limit_paper(PAPER_LSTM, 25) == 178.45);
+    assert_true(limit_paper(PAPER_TRANSFORMER, 75) == 310.12);
+    assert_true(isnan(limit_paper(PAPER_LSTM, 90)));
 }
 
 static bool has(const paper_table *t, const char *name)
