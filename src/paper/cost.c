@@ -5,7 +5,6 @@
 #include "base/dir.h"
 #include "base/file.h"
 #include "paper/loop.h"
-#include "paper/points.h"
 #include "paper/sheet.h"
 #include "protocol/modes/mode.h"
 #include "protocol/update.h"

@@ -2,7 +2,6 @@
  * public mask, the second is measured. */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "paper/compress.h"
 #include "paper/csr.h"
 #include "paper/locals.h"
 #include "paper/sheet.h"

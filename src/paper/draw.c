@@ -54,6 +54,27 @@ static void put_mean(draw_text *md, const point *p)
         draw_put(md, " - |");
 }
 
+point point_of(const records *all, paper_run run)
+{
+    double test[PAPER_SEEDS], valid[PAPER_SEEDS];
+    size_t n = 0;
+    run.protection = run.protection ? run.protection : "sefl";
+    run.block = run.block ? run.block : paper_block(run.body);
+    run.z = run.z ? run.z : "0";
+    run.clients = run.clients ? run.clients : 10;
+    point p = { .run = run };
+    for (run.seed = 1; run.seed <= PAPER_SEEDS; run.seed++) {
+        const run_record *r = records_find(all, &run);
+        if (r) {
+            test[n] = r->best_test, valid[n++] = r->best_valid;
+            p.last = r;
+        }
+    }
+    p.test = spread_of(test, n);
+    p.valid = spread_of(valid, n);
+    return p;
+}
+
 /* The point of a run that has so many rounds, unless this is quick. */
 static point at(const drawing *d, unsigned rounds, paper_run run)
 {

@@ -57,6 +57,22 @@ sefl_status locals_round(locals *l, uint64_t round, const float *theta, locals_f
 /* Computes the perplexity on the validation text. SEFL_EINVAL if there is none. */
 sefl_status locals_perplexity(locals *l, double *out, const float *theta) SEFL_MUST_CHECK;
 
+/* Map a whole model from dense to block-Hankel parameters; trainer_expand is the way back. Vectors
+ * (biases, layer norms) are not compressed.
+ *
+ * The paper's compression T maps an update of norm C to one of norm at most kappa C, which is the
+ * sensitivity that the noise must cover. For an update u of the dense model:
+ *     project   T(u) = means over the anti-diagonals: the nearest block-Hankel update. kappa <= 1
+ *     fold      T(u) = sums over the anti-diagonals: the gradient of a compressed model.
+ *               kappa <= sqrt(l)
+ * A corner of a block reaches the first bound, a constant anti-diagonal of length l the second. For
+ * an update v of a compressed model, the dense update is expand(v), and ||v|| / ||expand(v)|| is
+ * from 1/sqrt(l) to 1. */
+void compress_project(const layout *l, float *v, const float *dense);
+void compress_fold(const layout *l, float *v, const float *dense);
+/* Returns the L2 norm. */
+double compress_norm(const float *v, size_t n);
+
 /* True if o->device is a GPU that works. */
 bool locals_has_gpu(const paper_options *o);
 

@@ -5,11 +5,9 @@
 #include "base/file.h"
 #include "simulate/run_folder.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- the results folder ---------------------------------------------------------------------- */
@@ -24,16 +22,14 @@ const char *paper_scale(const paper_options *o)
 
 sefl_status paper_make_folder(const char *folder)
 {
-    char path[PATH_MAX];
-    SEFL_PASS(file_path(path, "%s", folder));
-    for (char *p = path + 1; *p; p++)
-        if (*p == '/') {
-            *p = 0;
-            if (mkdir(path, 0777) != 0 && errno != EEXIST)
-                return sefl_fail(SEFL_EIO, "%s: %s", path, strerror(errno));
-            *p = '/';
-        }
-    return file_make_folder(path, 0777);
+    char parent[PATH_MAX];
+    SEFL_PASS(file_path(parent, "%s", folder));
+    char *slash = *parent ? strrchr(parent + 1, '/') : NULL;
+    if (slash) {
+        *slash = 0;
+        SEFL_PASS(paper_make_folder(parent));
+    }
+    return file_make_folder(folder, 0777);
 }
 
 /* Reads the scale of an existing folder, or marks a new one. */

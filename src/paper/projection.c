@@ -6,7 +6,6 @@
  * compressed and projected start from the same model and send the same number of values. */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "paper/compress.h"
 #include "paper/locals.h"
 #include "paper/sheet.h"
 #include "roles/client/trainer.h"

@@ -41,20 +41,18 @@ static sefl_status read_text(reader *r, jread *j)
 static sefl_status read_columns(reader *r, jread *j)
 {
     char want[SETTING_WORD_BYTES];
-    unsigned n = 0;
     bool more;
     SEFL_PASS(jread_open(j, '['));
-    for (;; n++) {
+    for (unsigned n = 0;; n++) {
         SEFL_PASS(jread_item(j, &more));
+        SEFL_NEED(more == (n < r->s->width), SEFL_EPROTO, "not %u columns", r->s->width);
+        r->columns = !more;
         if (!more)
-            break;
+            return SEFL_OK;
         SEFL_PASS(read_text(r, j));
-        SEFL_NEED(n < r->s->width && jread_is(&r->text, setting_word_at(want, r->s->columns, n)),
-                  SEFL_EPROTO, "another column %u", n + 1);
+        SEFL_NEED(jread_is(&r->text, setting_word_at(want, r->s->columns, n)), SEFL_EPROTO,
+                  "column %u is not %s", n + 1, want);
     }
-    SEFL_NEED(n == r->s->width, SEFL_EPROTO, "%u columns instead of %u", n, r->s->width);
-    r->columns = true;
-    return SEFL_OK;
 }
 
 static sefl_status read_cell(reader *r, jread *j, sheet_cell *c)
@@ -113,6 +111,27 @@ static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
 }
 
 /* ---- public ---------------------------------------------------------------------------------- */
+
+spread spread_of(const double *x, size_t n)
+{
+    spread s = { .mean = NAN, .sd = NAN, .low = NAN, .high = NAN };
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!isnan(x[i])) {
+            s.n++;
+            sum += x[i];
+            s.low = fmin(s.low, x[i]); /* ignores NAN */
+            s.high = fmax(s.high, x[i]);
+        }
+    if (s.n == 0)
+        return s;
+    s.mean = sum / (double)s.n;
+    for (size_t i = 0; i < n; i++)
+        if (!isnan(x[i]))
+            squares += (x[i] - s.mean) * (x[i] - s.mean);
+    s.sd = s.n > 1 ? sqrt(squares / (double)(s.n - 1)) : 0;
+    return s;
+}
 
 void sheet_new(sheet *s, const paper_options *o, const char *columns, const char *name)
 {

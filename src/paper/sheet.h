@@ -43,6 +43,14 @@ typedef struct sheet {
     size_t rows, room;
 } sheet;
 
+/* Mean, standard deviation (of the sample; 0 for one value) and range. */
+typedef struct spread {
+    size_t n;
+    double mean, sd, low, high; /* NAN if n is 0 */
+} spread;
+
+spread spread_of(const double *x, size_t n); /* ignores NAN */
+
 /* Makes an empty sheet. */
 void sheet_new(sheet *s, const paper_options *o, const char *columns, const char *name);
 /* Replaces s with the rows of results/NAME.json if it exists; otherwise the sheet is empty.

@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "model/lm.h"
 #include "paper/cost.h"
-#include "paper/points.h"
 #include "paper/sheet.h"
 
 #include <math.h>

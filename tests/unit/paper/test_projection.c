@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "model/lm.h"
-#include "paper/compress.h"
+#include "paper/locals.h"
 #include "paper/paper.h"
 #include "roles/client/trainer.h"
 

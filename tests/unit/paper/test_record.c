@@ -3,7 +3,7 @@
 
 #include "base/dir.h"
 #include "base/file.h"
-#include "paper/points.h"
+#include "paper/draw.h"
 #include "simulate/experiment.h"
 
 #include <math.h>
