@@ -54,49 +54,43 @@ unsigned paper_rounds(bool quick, unsigned rounds)
 
 /* ---- variants -------------------------------------------------------------------------------- */
 
-/* clang-format off */
-enum {
-    PUBLIC = 1, REST, START, START_CLIP, CLEAR, FULL, TIED, SERVER_ADAM, LINEAR, CONSTANT, COSINE,
-    WARMUP, WORDS_32, EMBED_32, DECODER_32, WORDS_8, FREQUENCY, APPEARANCE, VARIANTS
-};
-/* clang-format on */
-
 #define BOTH(words)  \
     {                \
         words, words \
     }
+
 /* A variant that has settings for one model only has no run of the other. */
-static const paper_variant variants[VARIANTS] = {
+static const paper_variant variants[] = {
     /* the public start */
-    [PUBLIC] = { "public", PAPER_TEXT_PUBLIC },
-    [REST] = { "rest", PAPER_TEXT_REST },
-    [START] = { "start", PAPER_TEXT_REST, .start = true },
+    { "public", PAPER_TEXT_PUBLIC },
+    { "rest", PAPER_TEXT_REST },
+    { "start", PAPER_TEXT_REST, .start = true },
     /* much noise ruins the start unless the clip, and so the noise, is small */
-    [START_CLIP] = { "start-clip1", PAPER_TEXT_REST, .start = true, BOTH("privacy.clip=1") },
+    { "start-clip1", PAPER_TEXT_REST, .start = true, BOTH("privacy.clip=1") },
     /* the real cryptography, and the same run in the clear */
-    [CLEAR] = { "clear" },
-    [FULL] = { "full", .set = BOTH("crypto=full") },
+    { "clear" },
+    { "full", .set = BOTH("crypto=full") },
     /* better models */
-    [TIED] = { "tied", .set = BOTH("model.tied=true") },
-    [SERVER_ADAM] = { "server-adam", .set = BOTH("server.step=adam server.lr=0.01") },
-    [LINEAR] = { "linear", .set = { "training.schedule=linear",
-                                    "training.schedule=linear training.lr_last=0.0001" } },
-    [CONSTANT] = { "constant", .set = { "training.schedule=constant training.lr_last=0" } },
-    [COSINE] = { "cosine", .set = { [PAPER_TRANSFORMER] = "training.schedule=cosine "
-                                                          "training.lr_last=0.0001" } },
-    [WARMUP] = { "warmup", .set = BOTH("training.warmup=2") },
+    { "tied", .set = BOTH("model.tied=true") },
+    { "server-adam", .set = BOTH("server.step=adam server.lr=0.01") },
+    { "linear",
+      .set = { "training.schedule=linear", "training.schedule=linear training.lr_last=0.0001" } },
+    { "constant", .set = { "training.schedule=constant training.lr_last=0" } },
+    { "cosine", .set = { [PAPER_TRANSFORMER] = "training.schedule=cosine "
+                                               "training.lr_last=0.0001" } },
+    { "warmup", .set = BOTH("training.warmup=2") },
     /* block sizes of the embedding and the decoder; the body has the run's block size */
-    [WORDS_32] = { "words32", .set = BOTH("model.block_embed=32 model.block_decoder=32") },
-    [EMBED_32] = { "embed32", .set = BOTH("model.block_embed=32") },
-    [DECODER_32] = { "decoder32", .set = BOTH("model.block_decoder=32") },
-    [WORDS_8] = { "words8", .set = BOTH("model.block_embed=8 model.block_decoder=8") },
-    [FREQUENCY] = { "frequency", .set = BOTH("vocab.order=frequency") },
-    [APPEARANCE] = { "appearance", .set = BOTH("vocab.order=appearance") },
+    { "words32", .set = BOTH("model.block_embed=32 model.block_decoder=32") },
+    { "embed32", .set = BOTH("model.block_embed=32") },
+    { "decoder32", .set = BOTH("model.block_decoder=32") },
+    { "words8", .set = BOTH("model.block_embed=8 model.block_decoder=8") },
+    { "frequency", .set = BOTH("vocab.order=frequency") },
+    { "appearance", .set = BOTH("vocab.order=appearance") },
 };
 
 const paper_variant *paper_variant_named(const char *name)
 {
-    for (size_t i = 1; i < VARIANTS; i++)
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
         if (strcmp(variants[i].name, name) == 0)
             return &variants[i];
     return NULL;
@@ -112,13 +106,12 @@ paper_run paper_run_public(const paper_run *r)
                         .clients = 1,
                         .rounds = r->rounds,
                         .seed = r->seed,
-                        .variant = &variants[PUBLIC] };
+                        .variant = paper_variant_named("public") };
 }
 
-static bool is_for(unsigned variant, unsigned body)
+static bool is_for(const paper_variant *v, unsigned body)
 {
-    const paper_variant *v = &variants[variant];
-    return v->set[body] || !v->set[PAPER_BODIES - 1 - body];
+    return !v || v->set[body] || !v->set[PAPER_BODIES - 1 - body];
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -136,7 +129,7 @@ typedef struct sweep {
     const unsigned *block;
     const int *dropout; /* percent, ends with -1 */
     const char *const *z;
-    const unsigned *variant; /* NULL: no variant */
+    const char *variants; /* names; NULL: no variant */
 } sweep;
 
 static const unsigned bhm[] = { BHM, 0 }, dense[] = { 1, 0 }, largest[] = { 32, 0 },
@@ -155,11 +148,8 @@ static const char *const
     *const z_first[] = { "0.005", NULL }, *const z_next[] = { "0.02", "0.002", NULL },
     *const z_then[] = { "0.03", "0.01", "0.003", "0.001", NULL }, *const z_last[] = { "0.1", NULL },
     *const z_full[] = { "0.01", NULL }, *const z_start[] = { "0", "0.002", "0.01", NULL };
-static const unsigned full[] = { CLEAR, FULL, 0 }, public[] = { PUBLIC, 0 },
-                      start[] = { REST, START, 0 }, starts[] = { REST, START, START_CLIP, 0 },
-                      better[] = { TIED,     SERVER_ADAM, LINEAR,     CONSTANT,  COSINE,     WARMUP,
-                                   WORDS_32, EMBED_32,    DECODER_32, FREQUENCY, APPEARANCE, 0 },
-                      words[] = { WORDS_8, 0 };
+static const char better[] = "tied server-adam linear constant cosine warmup words32 embed32 "
+                             "decoder32 frequency appearance";
 
 /* clang-format off */
 enum { LONG = PAPER_ROUNDS, SHORT = PAPER_ROUNDS_SHORT };
@@ -182,16 +172,16 @@ static const sweep sweeps[] = {
     { PAPER_NOISE, 1, 1, 10, 0, SHORT, "sefl", bhm, rates, z_then },
     { PAPER_NOISE, 1, 1, 10, 0, SHORT, "sefl", bhm, rates, z_last },
     /* the real cryptography */
-    { PAPER_FULL, 1, 1, 10, 10, 2, "sefl", bhm, fewest, z_0, full },
-    { PAPER_FULL, 1, 1, 10, 10, 2, "sefl", bhm, all, z_full, full },
+    { PAPER_FULL, 1, 1, 10, 10, 2, "sefl", bhm, fewest, z_0, "clear full" },
+    { PAPER_FULL, 1, 1, 10, 10, 2, "sefl", bhm, all, z_full, "clear full" },
     /* a public start */
-    { PAPER_START, 1, 1, 1, 1, SHORT, "none", bhm, all, z_0, public },
-    { PAPER_START, 1, 1, 10, 10, SHORT, "sefl", bhm, all, z_start, start },
-    { PAPER_START, 1, 1, 1000, 40, SHORT, "sefl", bhm, all, z_8, starts },
+    { PAPER_START, 1, 1, 1, 1, SHORT, "none", bhm, all, z_0, "public" },
+    { PAPER_START, 1, 1, 10, 10, SHORT, "sefl", bhm, all, z_start, "rest start" },
+    { PAPER_START, 1, 1, 1000, 40, SHORT, "sefl", bhm, all, z_8, "rest start start-clip1" },
     /* better models */
     { PAPER_MODELS, 1, 1, 10, 10, SHORT, "sefl", larger, all, z_0 },
     { PAPER_MODELS, 1, 1, 10, 10, SHORT, "sefl", bhm, all, z_0, better },
-    { PAPER_MODELS, 1, 1, 10, 10, SHORT, "sefl", largest, all, z_0, words },
+    { PAPER_MODELS, 1, 1, 10, 10, SHORT, "sefl", largest, all, z_0, "words8" },
     { PAPER_MODELS, 1, 1, 10, 10, LONG, "sefl", bhm, all, z_0 },
     { PAPER_MODELS, 1, 1, 10, 10, 2 * LONG, "sefl", bhm, all, z_0 },
     /* many clients */
@@ -223,20 +213,29 @@ static void add(paper_table *t, const paper_run *r)
     t->run[i].figures |= r->figures;
 }
 
+static unsigned words_in(const char *words)
+{
+    unsigned n = 1;
+    for (; *words; words++)
+        n += *words == ' ';
+    return n;
+}
+
 /* Adds a run of each model with each variant that the model has. */
 static void add_variants(paper_table *t, const sweep *s, paper_run run)
 {
-    static const unsigned none[] = { 0, 0 };
     const unsigned block = run.block;
-    const unsigned *v = s->variant ? s->variant : none;
-    do {
-        run.variant = *v ? &variants[*v] : NULL;
+    const char *names = s->variants;
+    char name[SETTING_WORD_BYTES];
+    for (unsigned i = 0; i == 0 || (names && i < words_in(names)); i++) {
+        run.variant = names ? paper_variant_named(setting_word_at(name, names, i)) : NULL;
+        assert(!names || run.variant);
         for (run.body = 0; run.body < PAPER_BODIES; run.body++) {
             run.block = block == BHM ? paper_block(run.body) : block;
-            if (!run.variant || is_for(*v, run.body))
+            if (is_for(run.variant, run.body))
                 add(t, &run);
         }
-    } while (*v && *++v);
+    }
 }
 
 static void add_sweep(paper_table *t, const sweep *s, bool quick, uint64_t seed)
