@@ -54,7 +54,7 @@ static void put_mean(draw_text *md, const point *p)
         draw_put(md, " - |");
 }
 
-point point_of(const records *all, paper_run run)
+point point_of(const sheet *all, paper_run run)
 {
     double test[PAPER_SEEDS], valid[PAPER_SEEDS];
     size_t n = 0;
@@ -64,9 +64,9 @@ point point_of(const records *all, paper_run run)
     run.clients = run.clients ? run.clients : 10;
     point p = { .run = run };
     for (run.seed = 1; run.seed <= PAPER_SEEDS; run.seed++) {
-        const run_record *r = records_find(all, &run);
+        const sheet_cell *r = records_find(all, &run);
         if (r) {
-            test[n] = r->best_test, valid[n++] = r->best_valid;
+            test[n] = record_number(r, "best_test"), valid[n++] = record_number(r, "best_valid");
             p.last = r;
         }
     }
@@ -128,31 +128,7 @@ static sefl_status grid_save(const drawing *d, const char *name, const grid *g, 
     return d->n > 0 ? paper_svg(d->o, name, c, n) : SEFL_OK;
 }
 
-/* ---- runs and points ------------------------------------------------------------------------- */
-
-/* One line per run. */
-static sefl_status draw_runs(drawing *d)
-{
-    const char *comma = "";
-    if (d->all.n == 0)
-        return SEFL_OK;
-#define HEAD(member) draw_put(&d->csv, "%s" #member, comma), comma = ",";
-    RECORD_TEXTS(HEAD)
-    RECORD_NUMBERS(HEAD)
-#undef HEAD
-    for (const run_record *r = d->all.at; r < d->all.at + d->all.n; r++) {
-        comma = "\n";
-#define TEXT(member) \
-    draw_put(&d->csv, "%s\"%.*s\"", comma, (int)strcspn(r->member, "\""), r->member), comma = ",";
-        RECORD_TEXTS(TEXT)
-#undef TEXT
-#define NUMBER(member) draw_number(&d->csv, r->member);
-        RECORD_NUMBERS(NUMBER)
-#undef NUMBER
-    }
-    draw_put(&d->csv, "\n");
-    return SEFL_OK;
-}
+/* ---- points ------------------------------------------------------------------------- */
 
 static const char points_head[] =
     "scale,model,protection,block,dropout_percent,clients,rounds,z,variant,values,noise_ratio,"
@@ -162,16 +138,22 @@ static const char points_head[] =
 static void put_point(drawing *d, const point *p)
 {
     const paper_run *r = &p->run;
-    const run_record *l = p->last;
+    const sheet_cell *l = p->last;
     const bool table = r->protection[0] == 's' && strcmp(r->z, "0") == 0 && !r->variant &&
                        r->rounds == paper_rounds(d->o->quick, PAPER_ROUNDS) &&
                        r->block == paper_block(r->body);
-    const double numbers[] = { l->values,          l->noise_ratio,
-                               l->classic_epsilon, l->epsilon_server,
-                               l->epsilon_others,  (double)p->test.n,
-                               p->test.mean,       p->test.sd,
-                               p->test.low,        p->test.high,
-                               p->valid.mean,      table ? limit_paper(r->body, r->dropout) : NAN };
+    const double numbers[] = { record_number(l, "values"),
+                               record_number(l, "noise_ratio"),
+                               record_number(l, "classic_epsilon"),
+                               record_number(l, "epsilon_server"),
+                               record_number(l, "epsilon_others"),
+                               (double)p->test.n,
+                               p->test.mean,
+                               p->test.sd,
+                               p->test.low,
+                               p->test.high,
+                               p->valid.mean,
+                               table ? limit_paper(r->body, r->dropout) : NAN };
     draw_put(&d->csv, "%s,%s,%s,%u,%u,%" PRIu32 ",%u,%s,%s", paper_scale(d->o),
              paper_body_names[r->body], r->protection, r->block, r->dropout, r->clients, r->rounds,
              r->z, r->variant ? r->variant->name : "");
@@ -314,7 +296,8 @@ static sefl_status draw_lines(const drawing *d, const char *name, const over_noi
             grid_line(&g[b], l[k].name, k == 0);
             for (size_t i = 0; i < n; i++) {
                 const point x = on_line(d, &l[k], b, k == 0 ? "0" : z[i], clients);
-                grid_set(&g[b], i, &x, x.last && l != starts ? x.last->first_valid : INFINITY);
+                grid_set(&g[b], i, &x,
+                         x.last && l != starts ? record_number(x.last, "first_valid") : INFINITY);
             }
         }
     }
@@ -332,11 +315,11 @@ static void table_noise(drawing *d, unsigned body, uint32_t clients, const char 
     for (size_t i = 0; i < n; i++) {
         const point bhm = on_line(d, &approaches[LINES - 1], body, z[i], clients);
         draw_put(md, "| %s |", z[i]);
-        draw_cell(md, bhm.last ? bhm.last->classic_epsilon : NAN, 4, "-");
-        draw_cell(md, bhm.last ? bhm.last->epsilon_server : NAN, 4, "none claimed");
+        draw_cell(md, record_number(bhm.last, "classic_epsilon"), 4, "-");
+        draw_cell(md, record_number(bhm.last, "epsilon_server"), 4, "none claimed");
         for (size_t a = 0; a < LINES; a++) {
             const point x = on_line(d, &approaches[a], body, z[i], clients);
-            if (x.last && x.test.mean < x.last->first_valid)
+            if (x.last && x.test.mean < record_number(x.last, "first_valid"))
                 draw_put(md, " %.2f |", x.test.mean);
             else
                 draw_put(md, x.last ? " nothing learned |" : " - |");
@@ -353,7 +336,7 @@ static sefl_status draw_noise(drawing *d, uint32_t clients)
     const size_t n = list_z(z, d, clients);
     for (size_t i = 0; i < n; i++) {
         const point any = on_line(d, &approaches[LINES - 1], PAPER_LSTM, z[i], clients);
-        const double classic = any.last ? any.last->classic_epsilon : NAN;
+        const double classic = record_number(any.last, "classic_epsilon");
         if (isnan(classic))
             snprintf(text[i], sizeof text[i], "%.16s", strcmp(z[i], "0") == 0 ? "no noise" : z[i]);
         else if (classic >= 1000)
@@ -385,7 +368,7 @@ static sefl_status draw_epsilon(drawing *d)
 static void row_start(drawing *d, unsigned body, const char *z, uint32_t clients)
 {
     point x[LINES];
-    const run_record *any = NULL;
+    const sheet_cell *any = NULL;
     for (size_t k = 0; k < LINES; k++) {
         x[k] = on_line(d, &starts[k], body, z, clients);
         any = k > 0 && x[k].last ? x[k].last : any;
@@ -393,8 +376,8 @@ static void row_start(drawing *d, unsigned body, const char *z, uint32_t clients
     if (!any)
         return;
     draw_put(&d->md, "| %s | %" PRIu32 " | %s |", titles[body], clients, z);
-    draw_cell(&d->md, any->classic_epsilon, 4, "-");
-    draw_cell(&d->md, any->epsilon_server, 4, "none claimed");
+    draw_cell(&d->md, record_number(any, "classic_epsilon"), 4, "-");
+    draw_cell(&d->md, record_number(any, "epsilon_server"), 4, "none claimed");
     for (size_t k = 0; k < LINES; k++)
         draw_cell(&d->md, x[k].test.mean, 5, "-");
     draw_put(&d->md, "\n");
@@ -435,7 +418,8 @@ static sefl_status draw_models(drawing *d)
             if (x->run.body != b)
                 continue;
             draw_put(&d->md, "| %s | %u | %u | %s | %.0f |", titles[b], x->run.block, x->run.rounds,
-                     x->run.variant ? x->run.variant->name : "as in the table", x->last->values);
+                     x->run.variant ? x->run.variant->name : "as in the table",
+                     record_number(x->last, "values"));
             put_mean(&d->md, x);
             const double gain = 100 * (x->test.mean / base.test.mean - 1);
             if (isnan(gain))
@@ -457,16 +441,17 @@ static sefl_status draw_full(drawing *d)
     for (const point *x = d->at; x < d->at + d->n; x++) {
         paper_run run = x->run;
         run.variant = paper_variant_named("full");
-        const run_record *full = point_of(&d->all, run).last;
+        const sheet_cell *full = point_of(&d->all, run).last;
         if (!full || full == x->last)
             continue;
-        const char *clear_hash = x->last->model_sha256, *hash = full->model_sha256;
+        const char *clear_hash = record_text(x->last, "model_sha256"),
+                   *hash = record_text(full, "model_sha256");
         const char *equal = *hash && strcmp(clear_hash, hash) == 0 ? "yes" : "no";
         draw_put(&d->csv, "%s,%s,%u,%s,%.0f,%s,%s,%s\n", paper_scale(d->o),
-                 paper_body_names[run.body], run.dropout, run.z, full->rounds, clear_hash, hash,
-                 equal);
+                 paper_body_names[run.body], run.dropout, run.z, record_number(full, "rounds"),
+                 clear_hash, hash, equal);
         draw_put(&d->md, "| %s | %u %% | %s | %.0f | %.16s... | %s |\n", titles[run.body],
-                 run.dropout, run.z, full->rounds, hash, equal);
+                 run.dropout, run.z, record_number(full, "rounds"), hash, equal);
     }
     return SEFL_OK;
 }
@@ -477,7 +462,7 @@ static sefl_status draw_full(drawing *d)
  * destroys a model makes any ratio of perplexities large, so such points are not compared. */
 static bool learned(const point *p)
 {
-    return p->last && p->test.mean < p->last->first_valid / 10;
+    return p->last && p->test.mean < record_number(p->last, "first_valid") / 10;
 }
 
 /* Returns the unpruned point to compare with; empty if there is none, or p is not SEFL with BHM. */
@@ -559,7 +544,6 @@ static const struct figure {
     const char *name, *head;
     sefl_status (*draw)(drawing *d);
 } list[] = {
-    { 0, "runs", "", draw_runs },
     { PAPER_DROPOUT, "dropout", points_head, draw_dropout },
     { PAPER_BLOCKS, "blocks", points_head, draw_blocks },
     { PAPER_EPSILON, "epsilon", points_head, draw_epsilon },
@@ -600,6 +584,7 @@ sefl_status paper_draw(const paper_options *o)
     sefl_status st = SEFL_OK;
     drawing d = { .o = o };
     SEFL_TRY(records_read(&d.all, o));
+    SEFL_TRY(sheet_csv(&d.all));
     SEFL_TRY(sefl_new(&d.at, PAPER_RUNS_MAX, sizeof *d.at));
     draw_put(&d.md,
              "# Results%s\n\nWritten by `sefl paper --draw` from the files in `runs/`. "
@@ -613,6 +598,6 @@ done:
     buf_clear(&d.md.b);
     buf_clear(&d.csv.b);
     sefl_free(d.at);
-    records_clear(&d.all);
+    sheet_clear(&d.all);
     return st;
 }

@@ -8,17 +8,16 @@
 #define PAPER_DRAW_H
 
 #include "paper/record.h"
-#include "paper/sheet.h"
 
 /* The results that differ only in their seeds. */
 typedef struct point {
     paper_run run; /* its seed is meaningless */
     spread test, valid;
-    const run_record *last; /* of the highest seed, for what the seed does not change; or NULL */
+    const sheet_cell *last; /* of the highest seed, for what the seed does not change; or NULL */
 } point;
 
 /* Zeros in the run mean SEFL with the model's block size, z "0" and 10 clients. */
-point point_of(const records *all, paper_run run);
+point point_of(const sheet *all, paper_run run);
 
 /* Text that grows; after a failure, which st keeps, it stays as it is. */
 typedef struct draw_text {
@@ -28,7 +27,7 @@ typedef struct draw_text {
 
 typedef struct drawing {
     const paper_options *o;
-    records all;
+    sheet all; /* the records */
     point *at; /* those of the current figure that have a result, in the order of the table */
     size_t n;
     draw_text md, csv;

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double z_of(const run_record *r)
+static double z_of(const sheet_cell *r)
 {
-    return strtod(r->z, NULL);
+    return strtod(record_text(r, "z"), NULL);
 }
 
 double limit_paper(unsigned body, unsigned percent)
@@ -25,12 +25,12 @@ double limit_paper(unsigned body, unsigned percent)
 /* ---- the limit ------------------------------------------------------------------------------- */
 
 /* A run without a test perplexity, whose rounds were all blocked, does not hold. */
-static bool holds(const run_record *r, double want)
+static bool holds(const sheet_cell *r, double want)
 {
-    return r->best_test <= want;
+    return record_number(r, "best_test") <= want;
 }
 
-limit limit_of(const records *all, const paper_run *run)
+limit limit_of(const sheet *all, const paper_run *run)
 {
     static const char *const z[] = { "0",    "0.001", "0.002", "0.003", "0.005",
                                      "0.01", "0.02",  "0.03",  "0.1",   "1" };
@@ -40,7 +40,7 @@ limit limit_of(const records *all, const paper_run *run)
     like.seed = 1;
     for (size_t i = 0; i < sizeof z / sizeof *z && !l.fails; i++) {
         like.z = z[i];
-        const run_record *r = records_find(all, &like);
+        const sheet_cell *r = records_find(all, &like);
         if (r && holds(r, want))
             l.holds = r;
         else
@@ -49,7 +49,7 @@ limit limit_of(const records *all, const paper_run *run)
     return l;
 }
 
-bool limit_is_known(const records *all, const paper_run *run)
+bool limit_is_known(const sheet *all, const paper_run *run)
 {
     const limit l = limit_of(all, run);
     const double z = strtod(run->z, NULL);
@@ -65,33 +65,37 @@ typedef struct need {
 
 /* Returns the smallest number of clients of a finished run whose total is at most PLAN_EPSILON and
  * which holds; NAN: there is none. */
-static double simulated(const records *all, const paper_run *run)
+static double simulated(const sheet *all, const paper_run *run)
 {
     const double want = limit_paper(run->body, run->dropout);
     double clients = NAN;
-    for (size_t i = 0; i < all->n; i++) {
-        const run_record *r = &all->at[i];
-        if (strcmp(r->body, paper_body_names[run->body]) == 0 && r->dropout == run->dropout &&
-            strcmp(r->protection, "sefl") == 0 && !*r->variant &&
-            r->epsilon_server <= PLAN_EPSILON && holds(r, want))
-            clients = fmin(clients, r->clients); /* ignores NAN */
+    for (size_t i = 0; i < all->rows; i++) {
+        const sheet_cell *r = all->cell + i * RECORD_WIDTH;
+        if (strcmp(record_text(r, "body"), paper_body_names[run->body]) == 0 &&
+            record_number(r, "dropout") == run->dropout &&
+            strcmp(record_text(r, "protection"), "sefl") == 0 && *record_text(r, "variant") == 0 &&
+            record_number(r, "epsilon_server") <= PLAN_EPSILON && holds(r, want))
+            clients = fmin(clients, record_number(r, "clients")); /* ignores NAN */
     }
     return clients;
 }
 
-static need need_of(const records *all, const paper_run *run, const run_record *r)
+static need need_of(const sheet *all, const paper_run *run, const sheet_cell *r)
 {
     need n = { .z = NAN, .clients = simulated(all, run), .how = "simulated" };
     const dp_event e = { .noise = release_mode_named(span_of_str(PAPER_RELEASE))->source->law,
                          .rate = 1,
-                         .count = (uint64_t)(r->rounds - r->skipped),
-                         .dim = (uint64_t)r->values };
+                         .count =
+                             (uint64_t)(record_number(r, "rounds") - record_number(r, "skipped")),
+                         .dim = (uint64_t)record_number(r, "values") };
     double z;
-    if (r->rounds > r->skipped && r->values > 0 &&
-        dp_find_z(&z, &e, PLAN_EPSILON, &(dp_question){ .delta = r->delta }) == SEFL_OK)
+    if (record_number(r, "rounds") > record_number(r, "skipped") &&
+        record_number(r, "values") > 0 &&
+        dp_find_z(&z, &e, PLAN_EPSILON, &(dp_question){ .delta = record_number(r, "delta") }) ==
+            SEFL_OK)
         n.z = z;
     if (isnan(n.clients)) {
-        n.clients = z_of(r) > 0 ? ceil(r->clients * n.z / z_of(r)) : NAN;
+        n.clients = z_of(r) > 0 ? ceil(record_number(r, "clients") * n.z / z_of(r)) : NAN;
         n.how = isnan(n.clients) ? "unknown" : "extrapolated";
     }
     return n;
@@ -106,34 +110,33 @@ const char limit_head[] = "scale,model,block,dropout_percent,clients,paper_test,
 /* If no z holds, l->holds is NULL and l->fails is not. */
 static void put_limit(drawing *d, const paper_run *run, const limit *l, const need *n)
 {
-    const run_record none = record_none(), *r = l->holds ? l->holds : &none;
-    const run_record *fails = l->fails ? l->fails : &none;
+    const sheet_cell *r = l->holds, *fails = l->fails;
     const char *body = paper_body_names[run->body];
     const double paper = limit_paper(run->body, run->dropout);
     draw_text *csv = &d->csv, *md = &d->md;
     draw_put(csv, "%s,%s,%u,%u,%" PRIu32 ",%.2f,%s", paper_scale(d->o), body, run->block,
-             run->dropout, run->clients, paper, l->holds ? r->z : "none");
-    draw_number(csv, r->best_test);
-    draw_number(csv, r->noise_ratio);
-    draw_number(csv, r->classic_epsilon);
-    if (l->holds && !isfinite(r->epsilon_server))
+             run->dropout, run->clients, paper, l->holds ? record_text(r, "z") : "none");
+    draw_number(csv, record_number(r, "best_test"));
+    draw_number(csv, record_number(r, "noise_ratio"));
+    draw_number(csv, record_number(r, "classic_epsilon"));
+    if (l->holds && !isfinite(record_number(r, "epsilon_server")))
         draw_put(csv, ",none claimed");
     else
-        draw_number(csv, r->epsilon_server);
-    draw_put(csv, ",%s", fails->z);
-    draw_number(csv, fails->best_test);
+        draw_number(csv, record_number(r, "epsilon_server"));
+    draw_put(csv, ",%s", record_text(fails, "z"));
+    draw_number(csv, record_number(fails, "best_test"));
     draw_number(csv, n->z);
     draw_number(csv, n->clients);
     draw_put(csv, ",%s\n", n->how);
     draw_put(md, "| %s, %u %% | %.2f |", body, run->dropout, paper);
     if (l->holds)
-        draw_put(md, " %s | %.2f |", r->z, r->best_test);
+        draw_put(md, " %s | %.2f |", record_text(r, "z"), record_number(r, "best_test"));
     else
         draw_put(md, " none | - |");
-    draw_cell(md, r->classic_epsilon, 4, "-");
-    draw_cell(md, r->epsilon_server, 4, l->holds ? "none claimed" : "-");
+    draw_cell(md, record_number(r, "classic_epsilon"), 4, "-");
+    draw_cell(md, record_number(r, "epsilon_server"), 4, l->holds ? "none claimed" : "-");
     if (l->fails)
-        draw_put(md, " %s (%.5g) |", fails->z, fails->best_test);
+        draw_put(md, " %s (%.5g) |", record_text(fails, "z"), record_number(fails, "best_test"));
     else
         draw_put(md, " - |");
     if (isfinite(n->clients))

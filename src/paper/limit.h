@@ -22,8 +22,8 @@
 #include "paper/draw.h"
 
 typedef struct limit {
-    const run_record *holds; /* largest z below every failure; NULL: none */
-    const run_record *fails; /* smallest z of a failure; NULL: none */
+    const sheet_cell *holds; /* largest z below every failure; NULL: none */
+    const sheet_cell *fails; /* smallest z of a failure; NULL: none */
 } limit;
 
 /* Returns the test perplexity in the paper's dropout table; NAN for a rate that is not there. The
@@ -31,9 +31,9 @@ typedef struct limit {
 double limit_paper(unsigned body, unsigned percent);
 
 /* Uses the records of seed 1 that differ from the run only in z. */
-limit limit_of(const records *all, const paper_run *run);
+limit limit_of(const sheet *all, const paper_run *run);
 /* True if the run has noise and limit_of says whether it holds: its z is not between the two. */
-bool limit_is_known(const records *all, const paper_run *run);
+bool limit_is_known(const sheet *all, const paper_run *run);
 
 extern const char limit_head[]; /* of noise.csv */
 sefl_status limit_draw(drawing *d) SEFL_MUST_CHECK;

@@ -1,38 +1,54 @@
 #include "paper/record.h"
 
-#include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/json_read.h"
 #include "privacy/accountant/accountant.h"
 #include "simulate/plan.h"
 #include "simulate/run_folder.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { FILE_MAX = 1 << 20 };
 
-run_record record_none(void)
+static size_t place(const char *column)
 {
-    run_record r = { 0 };
-#define NONE(name) r.name = NAN;
-    RECORD_NUMBERS(NONE)
-#undef NONE
-    return r;
+    const int i = setting_word(RECORD_COLUMNS, column);
+    assert(i >= 0);
+    return (size_t)i;
 }
 
-void record_clear(run_record *r)
+double record_number(const sheet_cell *r, const char *column)
 {
-    buf_clear(&r->settings);
-    buf_clear(&r->valid);
-    *r = (run_record){ 0 };
+    return r ? r[place(column)].number : NAN;
+}
+
+const char *record_text(const sheet_cell *r, const char *column)
+{
+    return r ? r[place(column)].text : "";
+}
+
+void record_clear(run_record r)
+{
+    for (size_t i = 0; i < RECORD_WIDTH; i++)
+        r[i] = (sheet_cell){ .number = NAN };
+}
+
+void record_put(run_record r, const char *column, double v)
+{
+    r[place(column)].number = v;
+}
+
+void record_put_text(run_record r, const char *column, const char *text)
+{
+    sheet_cell *c = &r[place(column)];
+    snprintf(c->text, sizeof c->text, "%s", text);
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */
@@ -64,50 +80,33 @@ static int member_at(const sefl_buf *b, size_t from)
     return (int)(n - from);
 }
 
-sefl_status record_check(const run_record *r, const settings *s)
+sefl_status record_check(const char *path, const settings *s)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf now = { 0 };
-    const sefl_buf *old = &r->settings;
+    sefl_buf old = { 0 }, now = { 0 };
     size_t at = 0, from = 0;
+    run_record r;
+    SEFL_TRY(record_read(r, &old, path));
     SEFL_TRY(write_settings(&now, s));
-    while (at < old->n && at < now.n && old->p[at] == now.p[at])
-        if (old->p[at++] == ',')
+    while (at < old.n && at < now.n && old.p[at] == now.p[at])
+        if (old.p[at++] == ',')
             from = at;
-    if (at == old->n && at == now.n)
+    if (at == old.n && at == now.n)
         goto done;
-    if (at < old->n && at < now.n && (old->p[at] == '}' || now.p[at] == '}'))
+    if (at < old.n && at < now.n && (old.p[at] == '}' || now.p[at] == '}'))
         from = at + 1; /* one has more */
     st = sefl_fail(SEFL_EEXIST,
                    "the result of %s has other settings (%.*s there, %.*s here): delete it to "
                    "repeat the run, or use another --results",
-                   r->name, member_at(old, from), (const char *)old->p + from,
+                   record_text(r, "name"), member_at(&old, from), (const char *)old.p + from,
                    member_at(&now, from), (const char *)now.p + from);
 done:
+    buf_clear(&old);
     buf_clear(&now);
     return st;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
-
-/* The members of a file, and other names of them in the summary.json of a run. */
-static const struct field {
-    const char *name;
-    size_t at;
-    bool text;
-} fields[] = {
-#define TEXT(member)   { #member, offsetof(run_record, member), true },
-#define NUMBER(member) { #member, offsetof(run_record, member), false },
-    RECORD_TEXTS(TEXT) RECORD_NUMBERS(NUMBER)
-#undef TEXT
-#undef NUMBER
-    /* names in summary.json */
-    { "first_perplexity", offsetof(run_record, first_valid), false },
-    { "best_perplexity", offsetof(run_record, best_valid), false },
-    { "last_perplexity", offsetof(run_record, last_valid), false },
-    { "best_test_perplexity", offsetof(run_record, best_test), false },
-    { "last_test_perplexity", offsetof(run_record, last_test), false },
-};
 
 /* Writes nothing for NAN. */
 static void put_number(json *j, const char *key, double v)
@@ -121,75 +120,65 @@ static void put_number(json *j, const char *key, double v)
         json_real(j, v);
 }
 
-sefl_status record_write(const paper_options *o, const run_record *r)
+sefl_status record_write(const paper_options *o, const run_record r, sefl_span set, sefl_span valid)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
     json j = json_into(&b);
+    char name[SETTING_WORD_BYTES];
     json_open(&j, '{');
-#define PUT(member) \
-    if (*r->member) \
-        json_key(&j, #member), json_str(&j, r->member);
-    RECORD_TEXTS(PUT)
-#undef PUT
-#define PUT(member) put_number(&j, #member, r->member);
-    RECORD_NUMBERS(PUT)
-#undef PUT
+    for (unsigned i = 0; i < RECORD_WIDTH; i++) {
+        setting_word_at(name, RECORD_COLUMNS, i);
+        if (r[i].text[0])
+            json_key(&j, name), json_str(&j, r[i].text);
+        else
+            put_number(&j, name, r[i].number);
+    }
     json_close(&j, '}');
     SEFL_TRY(json_end(&j));
     b.n--; /* the bracket */
-    SEFL_TRY(wr_fmt(&b, ",\"settings\":%.*s,\"valid\":%.*s}\n", (int)r->settings.n,
-                    (const char *)r->settings.p, (int)r->valid.n, (const char *)r->valid.p));
-    SEFL_TRY(paper_write(o, buf_span(&b), "runs/%s.json", r->name));
+    SEFL_TRY(wr_fmt(&b, ",\"settings\":%.*s,\"valid\":%.*s}\n", (int)set.n, (const char *)set.p,
+                    (int)valid.n, (const char *)valid.p));
+    SEFL_TRY(paper_write(o, buf_span(&b), "runs/%s.json", record_text(r, "name")));
 done:
     buf_clear(&b);
     return st;
 }
 
-static sefl_status read_text(jread *j, char out[RECORD_TEXT])
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
-    SEFL_TRY(jread_str(j, &b));
-    SEFL_CHECK(b.n < RECORD_TEXT, SEFL_EPROTO, "a string is longer than %d bytes", RECORD_TEXT - 1);
-    snprintf(out, RECORD_TEXT, "%.*s", (int)b.n, b.n ? (const char *)b.p : "");
-done:
-    buf_clear(&b);
-    return st;
-}
+typedef struct reader {
+    sheet_cell *row;
+    sefl_buf *settings; /* NULL: not wanted */
+} reader;
 
-/* Keeps the JSON of a value. */
-static sefl_status read_raw(jread *j, sefl_buf *out)
-{
-    (void)jread_peek(j); /* skips white space */
-    const size_t from = j->at;
-    SEFL_PASS(jread_skip(j));
-    buf_reset(out);
-    return wr_raw(out, j->p + from, j->at - from);
-}
-
-/* Skips what has another type: of a summary, only numbers and texts of a record count. */
+/* Reads a member of a record, or of the summary.json of a run, which has other names for some. */
 static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
 {
-    run_record *r = ctx;
-    for (const struct field *f = fields; f < fields + sizeof fields / sizeof *fields; f++) {
-        void *at = (char *)r + f->at;
-        if (!jread_is(key, f->name))
-            continue;
-        if (f->text && jread_peek(j) == '"')
-            return read_text(j, at);
-        if (!f->text && jread_peek(j) == '0')
-            return jread_real(j, at);
-    }
-    if (jread_is(key, "settings"))
-        return read_raw(j, &r->settings);
-    return jread_is(key, "valid") ? read_raw(j, &r->valid) : jread_skip(j);
+    static const char others[] = "first_perplexity best_perplexity last_perplexity "
+                                 "best_test_perplexity last_test_perplexity";
+    static const char ours[] = "first_valid best_valid last_valid best_test last_test";
+    reader *r = ctx;
+    char name[SETTING_WORD_BYTES];
+    snprintf(name, sizeof name, "%.*s", (int)key->n, key->n ? (const char *)key->p : "");
+    const int other = setting_word(others, name);
+    if (other >= 0)
+        setting_word_at(name, ours, (unsigned)other);
+    const int i = setting_word(RECORD_COLUMNS, name);
+    if (i >= 0)
+        return sheet_read_cell(&r->row[i], j);
+    const char kind = jread_peek(j); /* skips white space */
+    const size_t from = j->at;
+    SEFL_PASS(jread_skip(j));
+    if (!r->settings || kind != '{' || !jread_is(key, "settings"))
+        return SEFL_OK;
+    buf_reset(r->settings);
+    return wr_raw(r->settings, j->p + from, j->at - from);
 }
 
-static sefl_status read_file(run_record *r, const char *path)
+static sefl_status read_file(reader *r, const char *path)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
+    record_clear(r->row);
     SEFL_TRY(file_read(&b, path, FILE_MAX));
     SEFL_TRY(sefl_at(jread_document(buf_span(&b), read_member, r), "%s", path));
 done:
@@ -197,91 +186,77 @@ done:
     return st;
 }
 
-sefl_status record_read(run_record *out, const char *path)
+sefl_status record_read(run_record out, sefl_buf *set, const char *path)
 {
-    sefl_status st = SEFL_OK;
-    run_record r = record_none();
-    SEFL_TRY(read_file(&r, path));
-    SEFL_CHECK(*r.name && *r.body && *r.protection, SEFL_EPROTO, "%s is not the result of a run",
-               path);
-    *out = r, r = (run_record){ 0 };
-done:
-    record_clear(&r);
-    return st;
+    SEFL_PASS(read_file(&(reader){ out, set }, path));
+    SEFL_NEED(*record_text(out, "name") && *record_text(out, "body") &&
+                  *record_text(out, "protection"),
+              SEFL_EPROTO, "%s is not the result of a run", path);
+    return SEFL_OK;
 }
 
 /* ---- all records ----------------------------------------------------------------------------- */
 
-void records_clear(records *r)
-{
-    for (size_t i = 0; i < r->n; i++)
-        record_clear(&r->at[i]);
-    sefl_free(r->at);
-    *r = (records){ 0 };
-}
-
-const run_record *records_find(const records *all, const paper_run *run)
+const sheet_cell *records_find(const sheet *all, const paper_run *run)
 {
     char name[PAPER_NAME_BYTES];
     paper_run_name(name, run);
-    for (const run_record *r = all->at; r < all->at + all->n; r++)
-        if (strcmp(r->name, name) == 0)
+    for (const sheet_cell *r = all->cell; r < all->cell + all->rows * RECORD_WIDTH;
+         r += RECORD_WIDTH)
+        if (strcmp(record_text(r, "name"), name) == 0)
             return r;
     return NULL;
 }
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const run_record *)a)->name, ((const run_record *)b)->name);
+    return strcmp(record_text(a, "name"), record_text(b, "name"));
 }
 
-static sefl_status read_all(records *out, const paper_options *o, DIR *d)
+static sefl_status read_all(sheet *out, const paper_options *o, DIR *d)
 {
     char path[PATH_MAX];
+    run_record r;
     for (struct dirent *e; (e = readdir(d));) {
         size_t n = strlen(e->d_name);
         if (n < 6 || strcmp(e->d_name + n - 5, ".json") != 0)
             continue;
-        SEFL_NEED(out->n < PAPER_RUNS_MAX, SEFL_ERANGE, "%s has more than %d runs", o->results,
-                  PAPER_RUNS_MAX);
         SEFL_PASS(paper_path(path, o, "runs/%s", e->d_name));
-        SEFL_PASS(record_read(&out->at[out->n], path));
-        const run_record *r = &out->at[out->n++];
-        SEFL_NEED(strcmp(r->scale, paper_scale(o)) == 0, SEFL_EPROTO,
-                  "%s is a %s result among %s results", path, r->scale, paper_scale(o));
+        SEFL_PASS(record_read(r, NULL, path));
+        SEFL_NEED(strcmp(record_text(r, "scale"), paper_scale(o)) == 0, SEFL_EPROTO,
+                  "%s is a %s result among %s results", path, record_text(r, "scale"),
+                  paper_scale(o));
+        SEFL_PASS(sheet_add_cells(out, r));
     }
+    if (out->rows > 0)
+        qsort(out->cell, out->rows, sizeof r, by_name);
     return SEFL_OK;
 }
 
-sefl_status records_read(records *out, const paper_options *o)
+sefl_status records_read(sheet *out, const paper_options *o)
 {
-    sefl_status st = SEFL_OK;
-    records all = { 0 };
     char path[PATH_MAX];
-    DIR *d = NULL;
-    SEFL_TRY(paper_path(path, o, "runs"));
-    d = opendir(path);
-    SEFL_CHECK(d, SEFL_EIO, "%s: %s", path, strerror(errno));
-    SEFL_TRY(sefl_new(&all.at, PAPER_RUNS_MAX, sizeof *all.at));
-    SEFL_TRY(read_all(&all, o, d));
-    qsort(all.at, all.n, sizeof *all.at, by_name);
-    *out = all, all = (records){ 0 };
-done:
-    if (d)
-        closedir(d);
-    records_clear(&all);
+    sheet_clear(out);
+    sheet_new(out, o, RECORD_COLUMNS, "runs");
+    assert(out->width == RECORD_WIDTH);
+    out->quoted = true;
+    SEFL_PASS(paper_path(path, o, "runs"));
+    DIR *d = opendir(path);
+    SEFL_NEED(d, SEFL_EIO, "%s: %s", path, strerror(errno));
+    const sefl_status st = read_all(out, o, d);
+    closedir(d);
     return st;
 }
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-/* Takes the perplexity of each round; returns the mean number of clients in a sum. */
-static sefl_status take_rounds(run_record *r, const char *folder, double *clients)
+/* Writes the perplexity of each round; returns the mean number of clients in a sum. */
+static sefl_status take_rounds(sefl_buf *valid, const char *folder, double *clients)
 {
     sefl_status st = SEFL_OK;
     run_log log = { 0 };
     char path[PATH_MAX];
-    json j = json_into(&r->valid);
+    json j = json_into(valid);
     SEFL_TRY(file_path(path, "%s/metrics.jsonl", folder));
     SEFL_TRY(run_log_read(&log, path));
     json_open(&j, '[');
@@ -297,59 +272,63 @@ done:
 }
 
 /* Takes what the inputs of the run determine: its text, size and privacy. */
-static sefl_status take_inputs(run_record *r, const paper_run *run, settings *s, double clients)
+static sefl_status take_inputs(run_record r, const paper_run *run, settings *s, double clients)
 {
     sefl_status st = SEFL_OK;
     experiment e;
     federation *f = NULL;
     plan_spent spent;
+    char text[20];
     const double z = strtod(run->z, NULL);
+    const double released = record_number(r, "rounds") - record_number(r, "skipped");
     SEFL_TRY(experiment_make(&e, s));
     SEFL_TRY(federation_new(&f, &(federation_config){ .experiment = &e, .settings = s }));
-    snprintf(r->text, sizeof r->text, "%016" PRIx64, federation_text(f));
-    r->values = (double)f->task.values;
-    SEFL_TRY(plan_spend(&spent, f, (uint64_t)(r->rounds - r->skipped)));
-    r->delta = spent.delta;
+    snprintf(text, sizeof text, "%016" PRIx64, federation_text(f));
+    record_put_text(r, "text", text);
+    record_put(r, "values", (double)f->task.values);
+    SEFL_TRY(plan_spend(&spent, f, (uint64_t)released));
+    record_put(r, "delta", spent.delta);
     if (z > 0) {
-        r->noise_ratio = clients > 0 ? plan_noise_ratio(f, clients) : NAN;
-        r->classic_epsilon = dp_classic(spent.delta) / z;
+        record_put(r, "noise_ratio", clients > 0 ? plan_noise_ratio(f, clients) : NAN);
+        record_put(r, "classic_epsilon", dp_classic(spent.delta) / z);
     }
-    if (spent.known)
-        r->epsilon_server = spent.server, r->epsilon_others = spent.others;
-    else
-        snprintf(r->epsilon_why, sizeof r->epsilon_why, "%s", spent.why);
+    record_put(r, "epsilon_server", spent.known ? spent.server : NAN);
+    record_put(r, "epsilon_others", spent.known ? spent.others : NAN);
+    record_put_text(r, "epsilon_why", spent.known ? "" : spent.why);
 done:
     federation_free(f);
     return st;
 }
 
-sefl_status record_collect(run_record *out, const paper_options *o, const paper_run *run,
-                           settings *s, const char *folder)
+sefl_status record_make(run_record out, const paper_options *o, const paper_run *run, settings *s,
+                        const char *folder)
 {
     sefl_status st = SEFL_OK;
-    run_record r = record_none();
+    sefl_buf set = { 0 }, valid = { 0 };
     double clients;
-    char path[PATH_MAX];
+    char path[PATH_MAX], name[PAPER_NAME_BYTES];
     SEFL_TRY(file_path(path, "%s/summary.json", folder));
-    SEFL_TRY(read_file(&r, path));
-    paper_run_name(r.name, run);
-    snprintf(r.scale, sizeof r.scale, "%s", paper_scale(o));
-    snprintf(r.body, sizeof r.body, "%s", paper_body_names[run->body]);
-    snprintf(r.protection, sizeof r.protection, "%s", run->protection);
-    snprintf(r.z, sizeof r.z, "%s", run->z);
-    snprintf(r.variant, sizeof r.variant, "%s", run->variant ? run->variant->name : "");
-    snprintf(r.version, sizeof r.version, "%s", o->version ? o->version : "");
-    snprintf(r.commit, sizeof r.commit, "%s", o->commit ? o->commit : "");
-    r.block = (double)settings_u64(s, "model.block"); /* --set may have changed it */
-    r.clients = (double)settings_u64(s, "clients");
-    r.planned = run->rounds;
-    r.seed = (double)settings_u64(s, "seed");
-    r.dropout = run->dropout;
-    SEFL_TRY(write_settings(&r.settings, s));
-    SEFL_TRY(take_rounds(&r, folder, &clients));
-    SEFL_TRY(take_inputs(&r, run, s, clients));
-    *out = r, r = (run_record){ 0 };
+    SEFL_TRY(read_file(&(reader){ out, NULL }, path));
+    paper_run_name(name, run);
+    record_put_text(out, "name", name);
+    record_put_text(out, "scale", paper_scale(o));
+    record_put_text(out, "body", paper_body_names[run->body]);
+    record_put_text(out, "protection", run->protection);
+    record_put_text(out, "z", run->z);
+    record_put_text(out, "variant", run->variant ? run->variant->name : "");
+    record_put_text(out, "version", o->version ? o->version : "");
+    record_put_text(out, "commit", o->commit ? o->commit : "");
+    record_put(out, "block", (double)settings_u64(s, "model.block")); /* --set may change it */
+    record_put(out, "clients", (double)settings_u64(s, "clients"));
+    record_put(out, "planned", run->rounds);
+    record_put(out, "seed", (double)settings_u64(s, "seed"));
+    record_put(out, "dropout", run->dropout);
+    SEFL_TRY(write_settings(&set, s));
+    SEFL_TRY(take_rounds(&valid, folder, &clients));
+    SEFL_TRY(take_inputs(out, run, s, clients));
+    SEFL_TRY(record_write(o, out, buf_span(&set), buf_span(&valid)));
 done:
-    record_clear(&r);
+    buf_clear(&set);
+    buf_clear(&valid);
     return st;
 }

@@ -1,8 +1,8 @@
 /* record: the result of one finished run, as the file runs/NAME.json in the results folder.
  *
- *     SEFL_TRY(record_collect(&r, &o, &run, &settings, "runs/results/NAME"));
- *     SEFL_TRY(record_write(&o, &r));
+ *     SEFL_TRY(record_make(row, &o, &run, &settings, "runs/results/NAME"));
  *     SEFL_TRY(records_read(&all, &o));                 // every file, sorted by name
+ *     record_number(records_find(&all, &run), "best_test")
  *
  * A record describes the run (name, settings, seed, version, commit, device, a hash of the text)
  * and its results: perplexities, seconds, bytes and privacy. Each run has a file of its own, so
@@ -16,92 +16,44 @@
 #ifndef PAPER_RECORD_H
 #define PAPER_RECORD_H
 
+#include "paper/sheet.h"
 #include "paper/table.h"
-
-enum { RECORD_TEXT = 160 };
-
-#define RECORD_TEXTS(X) \
-    X(name)             \
-    X(scale)            \
-    X(body)             \
-    X(protection)       \
-    X(z)                \
-    X(variant)          \
-    X(version)          \
-    X(commit)           \
-    X(device)           \
-    X(text)             \
-    X(why)              \
-    X(epsilon_why)      \
-    X(model_sha256)
 
 /* variant names that of the run, or is "". best_round has the best validation perplexity; best_test
  * is the test perplexity of its model. first_valid is from before training; values is the number of
  * integers in an update; planned is the number of rounds in the run's name; noise_ratio is that of
- * simulate/plan.h. */
-#define RECORD_NUMBERS(X) \
-    X(block)              \
-    X(dropout)            \
-    X(clients)            \
-    X(seed)               \
-    X(planned)            \
-    X(rounds)             \
-    X(skipped)            \
-    X(blocked)            \
-    X(diverged)           \
-    X(values)             \
-    X(first_valid)        \
-    X(best_valid)         \
-    X(best_round)         \
-    X(last_valid)         \
-    X(best_test)          \
-    X(last_test)          \
-    X(noise_ratio)        \
-    X(delta)              \
-    X(classic_epsilon)    \
-    X(epsilon_server)     \
-    X(epsilon_others)     \
-    X(threads)            \
-    X(seconds)            \
-    X(train_seconds)      \
-    X(eval_seconds)       \
-    X(up_bytes)           \
-    X(down_bytes)         \
-    X(memory_bytes)
+ * simulate/plan.h. The file also has `settings`, all but name, seed, paths and machine, and
+ * `valid`, the validation perplexity after each round. */
+#define RECORD_COLUMNS                                                                          \
+    "name scale body protection z variant version commit device text why epsilon_why "          \
+    "model_sha256 block dropout clients seed planned rounds skipped blocked diverged values "   \
+    "first_valid best_valid best_round last_valid best_test last_test noise_ratio delta "       \
+    "classic_epsilon epsilon_server epsilon_others threads seconds train_seconds eval_seconds " \
+    "up_bytes down_bytes memory_bytes"
+enum { RECORD_WIDTH = 41 };
+typedef sheet_cell run_record[RECORD_WIDTH]; /* a row of these columns */
 
-typedef struct run_record {
-#define RECORD_MEMBER(name) char name[RECORD_TEXT];
-    RECORD_TEXTS(RECORD_MEMBER)
-#undef RECORD_MEMBER
-#define RECORD_MEMBER(name) double name; /* NAN: unknown */
-    RECORD_NUMBERS(RECORD_MEMBER)
-#undef RECORD_MEMBER
-    /* as JSON: all settings but name, seed, paths and machine, as an object; validation perplexity
-     * after each round, as an array, null if it is unknown */
-    sefl_buf settings, valid;
-} run_record;
+/* NAN or "" if it is unknown, or if there is no record. */
+double record_number(const sheet_cell *r, const char *column);
+const char *record_text(const sheet_cell *r, const char *column);
+void record_clear(run_record r); /* nothing is known */
+void record_put(run_record r, const char *column, double v);
+void record_put_text(run_record r, const char *column, const char *text);
 
-typedef struct records {
-    run_record *at;
-    size_t n;
-} records;
-
-/* Collects the result of a finished run from its run folder. */
-sefl_status record_collect(run_record *out, const paper_options *o, const paper_run *run,
-                           settings *s, const char *folder) SEFL_MUST_CHECK;
-/* Writes runs/NAME.json. */
-sefl_status record_write(const paper_options *o, const run_record *r) SEFL_MUST_CHECK;
-run_record record_none(void); /* every number is NAN */
-sefl_status record_read(run_record *out, const char *path) SEFL_MUST_CHECK;
-void record_clear(run_record *r);
-
+/* Collects the result of a finished run from its run folder, and writes runs/NAME.json. */
+sefl_status record_make(run_record out, const paper_options *o, const paper_run *run, settings *s,
+                        const char *folder) SEFL_MUST_CHECK;
+/* Writes a record with its settings and validation perplexities, as JSON. */
+sefl_status record_write(const paper_options *o, const run_record r, sefl_span set,
+                         sefl_span valid) SEFL_MUST_CHECK;
+/* SEFL_EPROTO if the file is not a record. The settings, as JSON, may be NULL. */
+sefl_status record_read(run_record out, sefl_buf *set, const char *path) SEFL_MUST_CHECK;
 /* SEFL_EEXIST, with the first difference, if the record was made with other settings than s. */
-sefl_status record_check(const run_record *r, const settings *s) SEFL_MUST_CHECK;
+sefl_status record_check(const char *path, const settings *s) SEFL_MUST_CHECK;
 
 /* Reads all records of the results folder. SEFL_EPROTO if one is damaged or of the other scale. */
-sefl_status records_read(records *out, const paper_options *o) SEFL_MUST_CHECK;
-void records_clear(records *r);
+sefl_status records_read(sheet *out, const paper_options *o) SEFL_MUST_CHECK;
 /* Returns the record of the run; NULL if there is none. */
-const run_record *records_find(const records *all, const paper_run *run);
+const sheet_cell *records_find(const sheet *all, const paper_run *run);
 
 #endif

@@ -23,29 +23,33 @@ typedef struct session {
 /* ---- time ------------------------------------------------------------------------------------ */
 
 /* Returns how alike the costs of two runs are: 0: unrelated models or devices. */
-static int alike(const run_record *r, const paper_run *run, bool cpu)
+static int alike(const sheet_cell *r, const paper_run *run, bool cpu)
 {
-    if (strcmp(r->body, paper_body_names[run->body]) != 0 || isnan(r->seconds) ||
-        (strcmp(r->device, "cpu") == 0) != cpu)
+    if (strcmp(record_text(r, "body"), paper_body_names[run->body]) != 0 ||
+        !(record_number(r, "rounds") > 0 && record_number(r, "seconds") >= 0) ||
+        (strcmp(record_text(r, "device"), "cpu") == 0) != cpu)
         return 0;
-    return 1 + (r->block == run->block) + (r->clients == run->clients) +
-           (strcmp(r->protection, run->protection) == 0) + (r->dropout == run->dropout) +
-           (strcmp(r->variant, run->variant ? run->variant->name : "") == 0);
+    return 1 + (record_number(r, "block") == run->block) +
+           (record_number(r, "clients") == run->clients) +
+           (strcmp(record_text(r, "protection"), run->protection) == 0) +
+           (record_number(r, "dropout") == run->dropout) +
+           (strcmp(record_text(r, "variant"), run->variant ? run->variant->name : "") == 0);
 }
 
 /* Returns the expected seconds of a run, from the rounds of the most similar finished run; 0:
  * unknown. */
-static double expected(const paper_options *o, const records *all, const paper_run *run)
+static double expected(const paper_options *o, const sheet *all, const paper_run *run)
 {
     int best = 0;
     double seconds = 0; /* of a round */
     const bool cpu = o->device && strcmp(o->device, "cpu") == 0;
-    for (size_t i = 0; i < all->n; i++) {
-        const run_record *r = &all->at[i];
-        const int how = r->rounds > 0 ? alike(r, run, cpu) : 0;
-        if (how > best || (how == best && how > 0 && r->seconds / r->rounds > seconds)) {
+    for (size_t i = 0; i < all->rows; i++) {
+        const sheet_cell *r = all->cell + i * RECORD_WIDTH;
+        const int how = alike(r, run, cpu);
+        const double each = record_number(r, "seconds") / record_number(r, "rounds");
+        if (how > best || (how == best && how > 0 && each > seconds)) {
             best = how;
-            seconds = r->seconds / r->rounds;
+            seconds = each;
         }
     }
     return best ? 1.1 * seconds * run->rounds + 5 : 0; /* reading text takes seconds */
@@ -77,10 +81,12 @@ static void on_round(void *ctx, const run_line *r)
         s->o->round(s->o->ctx, s->name, r->round, s->rounds, r->perplexity > 0 ? r->perplexity : 0);
 }
 
-static void say_result(const paper_options *o, const run_record *r)
+static void say_result(const paper_options *o, const sheet_cell *r)
 {
-    paper_say(o, "%-36s test %.2f  valid %.2f (round %.0f of %.0f)  %.0f s", r->name, r->best_test,
-              r->best_valid, r->best_round, r->rounds, r->seconds);
+    paper_say(o, "%-36s test %.2f  valid %.2f (round %.0f of %.0f)  %.0f s", record_text(r, "name"),
+              record_number(r, "best_test"), record_number(r, "best_valid"),
+              record_number(r, "best_round"), record_number(r, "rounds"),
+              record_number(r, "seconds"));
 }
 
 /* Executes the run, and writes its record if it has none. */
@@ -88,7 +94,7 @@ static sefl_status do_run(session *s, const paper_run *run, settings *set)
 {
     sefl_status st = SEFL_OK;
     simulate_result *result = NULL;
-    run_record r = { 0 };
+    run_record r;
     char path[PATH_MAX];
     paper_run_name(s->name, run);
     SEFL_TRY(paper_path(path, s->o, "runs/%s.json", s->name));
@@ -103,11 +109,9 @@ static sefl_status do_run(session *s, const paper_run *run, settings *set)
                           result));
     if (file_exists(path))
         goto done;
-    SEFL_TRY(record_collect(&r, s->o, run, set, result->folder));
-    SEFL_TRY(record_write(s->o, &r));
-    say_result(s->o, &r);
+    SEFL_TRY(record_make(r, s->o, run, set, result->folder));
+    say_result(s->o, r);
 done:
-    record_clear(&r);
     sefl_free(result);
     return st;
 }
@@ -172,7 +176,7 @@ static sefl_status make_run(session *s, const paper_run *run, settings *set)
 static sefl_status is_wanted(session *s, const paper_run *run, bool *wanted)
 {
     sefl_status st = SEFL_OK;
-    records all = { 0 };
+    sheet all = { 0 };
     if (s->o->minutes > 0 || run->figures == PAPER_NOISE)
         SEFL_TRY(records_read(&all, s->o));
     *wanted = run->figures != PAPER_NOISE || !limit_is_known(&all, run);
@@ -182,7 +186,7 @@ static sefl_status is_wanted(session *s, const paper_run *run, bool *wanted)
     *wanted = false;
     s->late++;
 done:
-    records_clear(&all);
+    sheet_clear(&all);
     return st;
 }
 
@@ -191,15 +195,13 @@ static sefl_status one_run(session *s, const paper_run *run)
 {
     sefl_status st = SEFL_OK;
     settings set;
-    run_record r = { 0 };
     char path[PATH_MAX];
     bool wanted;
     SEFL_PASS(paper_run_settings(&set, run, s->o));
     paper_run_name(s->name, run);
     SEFL_TRY(paper_path(path, s->o, "runs/%s.json", s->name));
     if (file_exists(path)) {
-        SEFL_TRY(record_read(&r, path));
-        SEFL_TRY(record_check(&r, &set));
+        SEFL_TRY(record_check(path, &set));
         goto done;
     }
     SEFL_TRY(is_wanted(s, run, &wanted));
@@ -218,7 +220,6 @@ static sefl_status one_run(session *s, const paper_run *run)
 done:
     if (st != SEFL_OK)
         sefl_note_before("%s", s->name);
-    record_clear(&r);
     settings_clear(&set);
     return st;
 }
@@ -267,7 +268,7 @@ sefl_status paper_list(const paper_options *o, unsigned figures)
 {
     sefl_status st = SEFL_OK;
     paper_table t;
-    records all = { 0 };
+    sheet all = { 0 };
     char name[PAPER_NAME_BYTES], path[PATH_MAX];
     size_t done_runs = 0, unneeded = 0;
     SEFL_TRY(paper_path(path, o, "runs"));
@@ -275,7 +276,7 @@ sefl_status paper_list(const paper_options *o, unsigned figures)
         SEFL_TRY(records_read(&all, o));
     paper_table_make(&t, o->quick, figures);
     for (paper_run *run = t.run; run < t.run + t.n; run++) {
-        const run_record *r = records_find(&all, run);
+        const sheet_cell *r = records_find(&all, run);
         const bool known = !r && run->figures == PAPER_NOISE && limit_is_known(&all, run);
         if (r)
             say_result(o, r);
@@ -289,6 +290,6 @@ sefl_status paper_list(const paper_options *o, unsigned figures)
         say_left(o, &t);
     paper_say(o, "%zu of %zu runs are done", done_runs, t.n - unneeded);
 done:
-    records_clear(&all);
+    sheet_clear(&all);
     return st;
 }

@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/json_read.h"
 
 #include <assert.h>
 #include <math.h>
@@ -17,7 +16,7 @@ static const sheet_cell *sheet_row(const sheet *s, size_t row)
     return s->cell + row * s->width;
 }
 
-static sefl_status add_cells(sheet *s, const sheet_cell *row)
+sefl_status sheet_add_cells(sheet *s, const sheet_cell *row)
 {
     SEFL_PASS(sefl_room(&s->cell, &s->room, (s->rows + 1) * s->width, sizeof *s->cell));
     memcpy(s->cell + s->rows++ * s->width, row, s->width * sizeof *row);
@@ -55,18 +54,22 @@ static sefl_status read_columns(reader *r, jread *j)
     }
 }
 
-static sefl_status read_cell(reader *r, jread *j, sheet_cell *c)
+sefl_status sheet_read_cell(sheet_cell *out, jread *j)
 {
-    *c = (sheet_cell){ .number = NAN };
+    sefl_status st = SEFL_OK;
+    sefl_buf text = { 0 };
+    *out = (sheet_cell){ .number = NAN };
     if (jread_peek(j) == 'n')
         return jread_skip(j);
     if (jread_peek(j) != '"')
-        return jread_real(j, &c->number);
-    SEFL_PASS(read_text(r, j));
-    SEFL_NEED(r->text.n > 0 && r->text.n <= SHEET_TEXT_MAX, SEFL_EPROTO, "a string of %zu bytes",
-              r->text.n);
-    memcpy(c->text, r->text.p, r->text.n);
-    return SEFL_OK;
+        return jread_real(j, &out->number);
+    SEFL_TRY(jread_str(j, &text));
+    SEFL_CHECK(text.n > 0 && text.n <= SHEET_TEXT_MAX, SEFL_EPROTO, "a string of %zu bytes",
+               text.n);
+    memcpy(out->text, text.p, text.n);
+done:
+    buf_clear(&text);
+    return st;
 }
 
 static sefl_status read_row(reader *r, jread *j)
@@ -79,8 +82,8 @@ static sefl_status read_row(reader *r, jread *j)
         SEFL_PASS(jread_item(j, &more));
         SEFL_NEED(more == (n < width), SEFL_EPROTO, "a row does not have %u cells", width);
         if (!more)
-            return add_cells(r->s, row);
-        SEFL_PASS(read_cell(r, j, &row[n]));
+            return sheet_add_cells(r->s, row);
+        SEFL_PASS(sheet_read_cell(&row[n], j));
     }
 }
 
@@ -185,13 +188,13 @@ sefl_status sheet_add(sheet *s, const char *const *texts, const double *numbers)
             snprintf(row[i].text, sizeof row[i].text, "%s", *texts++);
         else
             row[i].number = *numbers++;
-    return add_cells(s, row);
+    return sheet_add_cells(s, row);
 }
 
 sefl_status sheet_append(sheet *s, const sheet *from)
 {
     for (size_t r = 0; r < from->rows; r++)
-        SEFL_PASS(add_cells(s, sheet_row(from, r)));
+        SEFL_PASS(sheet_add_cells(s, sheet_row(from, r)));
     return SEFL_OK;
 }
 
@@ -276,20 +279,31 @@ done:
     return st;
 }
 
+static sefl_status put_csv(sefl_buf *b, const sheet *s, unsigned column, const sheet_cell *c)
+{
+    char name[SETTING_WORD_BYTES];
+    const bool text = setting_word(SHEET_TEXTS, setting_word_at(name, s->columns, column)) >= 0;
+    if (column > 0)
+        SEFL_PASS(wr_u8(b, ','));
+    if (text && s->quoted)
+        return wr_fmt(b, "\"%.*s\"", (int)strcspn(c->text, "\""), c->text);
+    return text || !isfinite(c->number) ? wr_fmt(b, "%s", c->text) : wr_fmt(b, "%.10g", c->number);
+}
+
 sefl_status sheet_csv(const sheet *s)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
+    const bool scaled = setting_word(s->columns, "scale") >= 0;
     if (s->rows == 0)
         return SEFL_OK;
     for (const char *p = s->columns; *p; p++)
         SEFL_TRY(wr_u8(&b, *p == ' ' ? ',' : (uint8_t)*p));
-    SEFL_TRY(wr_fmt(&b, ",scale\n"));
+    SEFL_TRY(wr_fmt(&b, "%s\n", scaled ? "" : ",scale"));
     for (size_t r = 0; r < s->rows; r++) {
-        for (const sheet_cell *c = sheet_row(s, r), *end = c + s->width; c < end; c++)
-            SEFL_TRY(c->text[0] || !isfinite(c->number) ? wr_fmt(&b, "%s,", c->text)
-                                                        : wr_fmt(&b, "%.10g,", c->number));
-        SEFL_TRY(wr_fmt(&b, "%s\n", paper_scale(s->o)));
+        for (unsigned i = 0; i < s->width; i++)
+            SEFL_TRY(put_csv(&b, s, i, sheet_row(s, r) + i));
+        SEFL_TRY(scaled ? wr_fmt(&b, "\n") : wr_fmt(&b, ",%s\n", paper_scale(s->o)));
     }
     SEFL_TRY(paper_write(s->o, buf_span(&b), "%s.csv", s->name));
 done:

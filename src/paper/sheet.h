@@ -12,18 +12,22 @@
  *      "columns":["model","block","seconds"],
  *      "rows":[["lstm",8,0.25]]}
  *
- * The columns named in SHEET_TEXTS are words of the program; all others are numbers. `commit` lists
- * the commit of every program that added rows. A number that is not finite is null in JSON and
+ * The columns named in SHEET_TEXTS are texts; all others are numbers. `commit` lists the commit of
+ * every program that added rows. The results of runs are rows too, each from a file of its own
+ * (record.h). A number that is not finite is null in JSON and
  * empty in CSV. Threads: one owner.   Secrets: none. */
 #ifndef PAPER_SHEET_H
 #define PAPER_SHEET_H
 
+#include "base/json_read.h"
 #include "paper/paper.h"
 
-#define SHEET_TEXTS "model scheme size format method"
+#define SHEET_TEXTS                                                                               \
+    "model scheme size format method name scale body protection z variant version commit device " \
+    "text why epsilon_why model_sha256"
 enum {
-    SHEET_COLUMNS_MAX = 32,
-    SHEET_TEXT_MAX = 31,
+    SHEET_COLUMNS_MAX = 48,
+    SHEET_TEXT_MAX = 159,
     SHEET_NAME_MAX = 63,
     SHEET_BYTES_MAX = 8 << 20
 };
@@ -39,6 +43,7 @@ typedef struct sheet {
     char commits[256];
     const char *columns; /* separated by spaces */
     unsigned width;
+    bool quoted;      /* CSV: texts are in quotes */
     sheet_cell *cell; /* rows * width */
     size_t rows, room;
 } sheet;
@@ -61,6 +66,10 @@ void sheet_clear(sheet *s);
 
 /* Appends a row: as many texts and numbers as there are such columns, in their order. */
 sefl_status sheet_add(sheet *s, const char *const *texts, const double *numbers) SEFL_MUST_CHECK;
+/* Appends a row of `width` cells. */
+sefl_status sheet_add_cells(sheet *s, const sheet_cell *row) SEFL_MUST_CHECK;
+/* Reads a number, a string or null. */
+sefl_status sheet_read_cell(sheet_cell *out, jread *j) SEFL_MUST_CHECK;
 /* Appends the rows of another sheet with the same columns. */
 sefl_status sheet_append(sheet *s, const sheet *from) SEFL_MUST_CHECK;
 /* Returns the number in the column of this name, which must exist (assert). */
@@ -73,7 +82,7 @@ void sheet_line(double *y, const sheet *s, const char *const *texts, const char 
                 const unsigned *x, size_t n, const char *column);
 
 sefl_status sheet_save(sheet *s) SEFL_MUST_CHECK;
-/* Writes nothing if there is no row. */
+/* Writes nothing if there is no row. The scale is the last column, unless it is another one. */
 sefl_status sheet_csv(const sheet *s) SEFL_MUST_CHECK;
 
 #endif

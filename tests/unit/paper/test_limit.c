@@ -12,22 +12,33 @@
 /* The noise multipliers of the table, ascending. */
 static const char *const grid[] = { "0",    "0.001", "0.002", "0.003", "0.005",
                                     "0.01", "0.02",  "0.03",  "0.1" };
-enum { GRID = sizeof grid / sizeof *grid, BISECTED = 7, ROOM = 16 }; /* grid[BISECTED]: "0.03" */
+enum { GRID = sizeof grid / sizeof *grid, BISECTED = 7 }; /* grid[BISECTED]: "0.03" */
 
-static run_record result(const paper_run *run, double test)
+/* Makes the record of a run with this test perplexity. */
+static void result(run_record r, const paper_run *run, double test)
 {
-    run_record r = record_none();
-    paper_run_name(r.name, run);
-    snprintf(r.scale, sizeof r.scale, "full");
-    snprintf(r.body, sizeof r.body, "%s", paper_body_names[run->body]);
-    snprintf(r.protection, sizeof r.protection, "%s", run->protection);
-    snprintf(r.z, sizeof r.z, "%s", run->z);
-    r.block = run->block, r.dropout = run->dropout, r.clients = run->clients;
-    r.planned = run->rounds;
-    r.seed = (double)run->seed;
-    r.best_test = test, r.delta = 1e-6;
-    r.rounds = 20, r.skipped = 0, r.values = 3306378;
-    return r;
+    char name[PAPER_NAME_BYTES];
+    paper_run_name(name, run);
+    record_clear(r);
+    record_put_text(r, "name", name);
+    record_put_text(r, "scale", "full");
+    record_put_text(r, "body", paper_body_names[run->body]);
+    record_put_text(r, "protection", run->protection);
+    record_put_text(r, "z", run->z);
+    record_put(r, "dropout", run->dropout);
+    record_put(r, "clients", run->clients);
+    record_put(r, "best_test", test);
+    record_put(r, "delta", 1e-6);
+    record_put(r, "rounds", 20);
+    record_put(r, "skipped", 0);
+    record_put(r, "values", 3306378);
+}
+
+static void add(sheet *all, const paper_run *run, double test)
+{
+    run_record r;
+    result(r, run, test);
+    CHECK_OK(sheet_add_cells(all, r));
 }
 
 static const paper_run cell = { .protection = "sefl",
@@ -47,25 +58,25 @@ static void bisects(void **state)
     paper_table t;
     paper_table_make(&t, false, PAPER_NOISE);
     for (size_t last = 0; last < GRID; last++) { /* the last value that holds */
-        run_record at[ROOM];
-        records all = { .at = at };
-        at[all.n++] = result(&cell, want);
+        sheet all;
+        sheet_new(&all, NULL, RECORD_COLUMNS, "runs");
+        add(&all, &cell, want);
         for (size_t i = 0; i < t.n; i++) {
             const paper_run *r = &t.run[i];
             if (r->body != PAPER_LSTM || r->dropout != 25 || limit_is_known(&all, r))
                 continue;
-            assert_true(all.n < ROOM);
             const bool holds = strtod(r->z, NULL) <= strtod(grid[last], NULL);
-            at[all.n++] = result(r, holds ? want - 1 : want + 1);
+            add(&all, r, holds ? want - 1 : want + 1);
         }
-        assert_int_equal(all.n - 1, last < BISECTED ? 3 : 4);
+        assert_int_equal(all.rows - 1, last < BISECTED ? 3 : 4);
         const limit l = limit_of(&all, &cell);
         assert_non_null(l.holds);
-        assert_string_equal(l.holds->z, grid[last]);
+        assert_string_equal(record_text(l.holds, "z"), grid[last]);
         if (last + 1 < GRID)
-            assert_string_equal(l.fails->z, grid[last + 1]);
+            assert_string_equal(record_text(l.fails, "z"), grid[last + 1]);
         else
             assert_null(l.fails);
+        sheet_clear(&all);
     }
 }
 
@@ -74,34 +85,32 @@ static void ignores_others(void **state)
 {
     (void)state;
     paper_run run = cell;
-    run_record at[ROOM];
-    records all = { .at = at };
+    sheet all;
+    sheet_new(&all, NULL, RECORD_COLUMNS, "runs");
     run.z = "0.001", run.dropout = 50;
-    at[all.n++] = result(&run, 1);
+    add(&all, &run, 1);
     run = cell, run.z = "0.001", run.clients = 1000;
-    at[all.n++] = result(&run, 1);
+    add(&all, &run, 1);
     run = cell, run.z = "0.001", run.rounds = PAPER_ROUNDS;
-    at[all.n++] = result(&run, 1);
+    add(&all, &run, 1);
     run = cell, run.z = "0.001", run.variant = paper_variant_named("tied");
-    at[all.n++] = result(&run, 1);
+    add(&all, &run, 1);
     run.variant = NULL;
     limit l = limit_of(&all, &cell);
     assert_null(l.holds);
     assert_null(l.fails);
     assert_false(limit_is_known(&all, &run));
-    at[all.n++] = result(&run, NAN);
+    add(&all, &run, NAN);
     l = limit_of(&all, &cell);
     assert_null(l.holds);
     assert_non_null(l.fails);
     assert_true(limit_is_known(&all, &run));
+    sheet_clear(&all);
 }
 
-static void add(const paper_options *o, run_record r)
+static void store(const paper_options *o, const run_record r)
 {
-    CHECK_OK(wr_fmt(&r.settings, "{}"));
-    CHECK_OK(wr_fmt(&r.valid, "[]"));
-    CHECK_OK(record_write(o, &r));
-    record_clear(&r);
+    CHECK_OK(record_write(o, r, span_of_str("{}"), span_of_str("[]")));
 }
 
 /* Draws, and expects this text in noise.csv. */
@@ -130,23 +139,26 @@ static void draws(void **state)
     assert_false(file_exists(path));
     paper_run run = cell;
     run.z = "0.002";
-    run_record r = result(&run, 170);
-    r.classic_epsilon = 2649;
-    add(&o, r);
+    run_record r;
+    result(r, &run, 170);
+    record_put(r, "classic_epsilon", 2649);
+    store(&o, r);
     run.z = "0.005";
-    add(&o, result(&run, 300));
+    result(r, &run, 300);
+    store(&o, r);
     /* 10 clients * 3.089998 / 0.002 */
     expect(&o, "full,lstm,8,25,10,178.45,0.002,170,,2649,none claimed,0.005,300,3.089998");
     expect(&o, ",15450,extrapolated\n");
     /* where every noise fails, the row says so */
     run = cell, run.dropout = 75, run.z = "0.001";
-    add(&o, result(&run, 240));
+    result(r, &run, 240);
+    store(&o, r);
     expect(&o, "full,lstm,8,75,10,194.82,none,,,,,0.001,240,,,unknown\n");
     /* a run of enough clients that claims 8 settles it */
     run = cell, run.z = "3.09", run.clients = 9000;
-    r = result(&run, 178);
-    r.epsilon_server = 7.99;
-    add(&o, r);
+    result(r, &run, 178);
+    record_put(r, "epsilon_server", 7.99);
+    store(&o, r);
     expect(&o, ",9000,simulated\n");
 }
 

@@ -53,6 +53,8 @@ static void round_trip(void **state)
     CHECK_STATUS(sheet_open(&s, &o, columns, "t"), SEFL_EPROTO);
 }
 
+#define LONG "a string five of which are longer than a cell can be "
+
 static void bad_files(void **state)
 {
     (void)state;
@@ -74,7 +76,7 @@ static void bad_files(void **state)
         "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[[\"\",2,3]]}",
         "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[[{},2,3]]}",
         ("{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],"
-         "\"rows\":[[\"a string that is longer than a cell can be\",2,3]]}"),
+         "\"rows\":[[\"" LONG LONG LONG LONG LONG "\",2,3]]}"),
         "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[]} x",
     };
     sheet s = { 0 };
