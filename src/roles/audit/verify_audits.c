@@ -16,20 +16,13 @@ typedef struct replay {
     uint64_t done;
 } replay;
 
-/* The entry of the session; NULL if there is none. */
-static verify_audit *find(const verify_log *l, const uint8_t *session, size_t n)
-{
-    for (size_t i = 0; i < l->n_audits; i++)
-        if (!l->audits[i].is_unanswered && memcmp(l->audits[i].session, session, n) == 0)
-            return &l->audits[i];
-    return NULL;
-}
-
-/* Compares the file with its entry. False, with a finding, if it is another file. */
+/* Compares the file with the entries of its session: AS writes the entry again if it could not store
+ * afterwards that the audit is over. False, with a finding, if it is another file. */
 static bool is_listed(replay *p, const char *name, sefl_span bytes, const audit_record *r)
 {
     char hex[17];
     uint8_t id[AUDIT_ID], named[8], hash[SHA256_BYTES];
+    bool same = true, listed = false;
     audit_id(id, r->hello[0], r->hello[1]);
     hex_write(hex, id, sizeof named);
     sha256_of(hash, bytes);
@@ -37,21 +30,24 @@ static bool is_listed(replay *p, const char *name, sefl_span bytes, const audit_
     if (n != strlen("audit-0123456789abcdef.bin") ||
         !hex_read_any(named, sizeof named, span_of(name + 6, 16)))
         memset(named, 0, sizeof named);
-    verify_audit *e = find(p->l, named, sizeof named);
-    if (e && memcmp(e->record, hash, sizeof hash) != 0) {
-        e->found = true;
-        verify_say(p->v, VERIFY_WRONG, p->path,
-                   "it was changed: it is not the record that %s names in line %" PRIu64,
-                   verify_file_of(p->l, e->line), verify_line_of(e->line));
-        return false;
+    for (size_t i = 0; i < p->l->n_audits && same; i++) {
+        verify_audit *e = &p->l->audits[i];
+        if (e->is_unanswered || memcmp(e->session, named, sizeof named) != 0)
+            continue;
+        e->found = listed = true;
+        same = memcmp(e->record, hash, sizeof hash) == 0;
+        if (!same)
+            verify_say(p->v, VERIFY_WRONG, p->path,
+                       "it was changed: it is not the record that %s names in line %" PRIu64,
+                       verify_file_of(p->l, e->line), verify_line_of(e->line));
     }
+    if (!same)
+        return false;
     if (memcmp(named, id, sizeof named) != 0) {
         verify_say(p->v, VERIFY_WRONG, p->path, "it is the record of the session %s", hex);
         return false;
     }
-    if (e)
-        e->found = true;
-    else
+    if (!listed)
         verify_say(p->v, VERIFY_NOTE, p->path,
                    "no line of %s names it: the server died before it wrote one, or somebody put "
                    "it here",

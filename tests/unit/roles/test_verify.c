@@ -2,6 +2,8 @@
 #include "agg_world.h"
 
 #include "base/hex.h"
+#include "base/sha256.h"
+#include "mpc/noise/audit.h"
 #include "roles/audit/audit_log.h"
 #include "roles/audit/audit_read.h"
 #include "roles/audit/verify.h"
@@ -272,6 +274,31 @@ static void lost_reveal(void **unused)
     ends_with(1, "contradicts", "the output, which CSP skipped, of round 1");
 }
 
+/* AS writes the entry of an audit again if it could not store that the audit is over. The one
+ * finding is the record itself, which another CSP signed. */
+static void one_audit(void **unused)
+{
+    (void)unused;
+    audit_record r = { .csp = { 1 } };
+    uint8_t id[AUDIT_ID], bytes[AUDIT_RECORD], hash[SHA256_BYTES];
+    char folder[sizeof s.state[0] + 8];
+    begin();
+    opened(1);
+    revealed(1, 1, 7);
+    replied(1, 1, 7);
+    used(1);
+    snprintf(folder, sizeof folder, "%s/audits", s.state[VERIFY_AGGREGATOR]);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    CHECK_OK(audit_record_save(NULL, &r, folder));
+    audit_record_write(bytes, &r);
+    sha256_of(hash, span_of(bytes, sizeof bytes));
+    audit_id(id, r.hello[0], r.hello[1]);
+    for (unsigned i = 0; i < 2; i++)
+        audit_add(s.log[VERIFY_AGGREGATOR], "audited", lf_key("session", id),
+                  lf_str("outcome", "honest"), lf_key("record", hash));
+    ends_with(1, "it names another CSP's key than the task", NULL);
+}
+
 static int set_up(void **state)
 {
     if (folder_make(state) != 0)
@@ -293,7 +320,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_reveal), cmocka_unit_test(two_reveals), cmocka_unit_test(other_reply),
-        cmocka_unit_test(skipped),    cmocka_unit_test(lost_reveal), cmocka_unit_test(many_files)
+        cmocka_unit_test(skipped),    cmocka_unit_test(lost_reveal), cmocka_unit_test(many_files),
+        cmocka_unit_test(one_audit)
     };
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }
