@@ -1,4 +1,5 @@
-/* update_name: the hash that names an update. Its salt hides the units from CSP, which sees the name.
+/* update_name: the hash that names an update. Its salt hides the units from CSP, which sees the
+ * name.
  *
  *     name = BLAKE3("sefl units 1", zeros up to 31 bytes | salt 32 | 0x00 | units)
  *

@@ -122,8 +122,8 @@ sefl_status paper_list(const paper_options *o, unsigned figures) SEFL_MUST_CHECK
 /* Writes CSV files, figures and tables.md from the results folder alone. */
 sefl_status paper_draw(const paper_options *o) SEFL_MUST_CHECK;
 
-/* Measure, and write result files; do nothing if the results folder already has them. Call them with
- * paper_alone. SEFL_ECANCELLED after o->stop. */
+/* Measure, and write result files; do nothing if the results folder already has them. Call them
+ * with paper_alone. SEFL_ECANCELLED after o->stop. */
 /* Seconds and bytes of a secure round with real cryptography, by block size (PAPER_COST). */
 sefl_status paper_cost(const paper_options *o) SEFL_MUST_CHECK;
 /* Index formats against BHM under additive encryption (PAPER_CSR). */

@@ -7,7 +7,7 @@
 /* Sets the pair, count and bits of a session, which must be equal at both ends. */
 void lane_params(shares_params *p, const task *t, const uint8_t pair[LINK_PAIR], uint64_t count);
 
-/* Receives CSP's answer: YES, or SEED if `seed` is not NULL. *no is 0, or the link_no code of NO. */
+/* Receives CSP's answer: YES, or SEED if `seed` is not NULL. *no is 0, or NO's link_no code. */
 sefl_status lane_hear(channel *ch, uint8_t *seed, uint16_t *no) SEFL_MUST_CHECK;
 
 /* Lowers the priority of the calling thread. */

@@ -66,6 +66,18 @@ static const uint8_t *csp_noise(uint8_t seed[PRG_SEED], const clear_facts *c)
     return seed;
 }
 
+/* AS's coins: a mask for each attempt; its own noise (`own`) for the round. */
+static void draw_as(uint8_t mask[AHE_SEED_BYTES], uint8_t coins[NOISE_COINS], const clear_facts *c,
+                    const release_mode *mode)
+{
+    seeded gen;
+    named_coins_replay(&gen, "AS", c->seed, "mask", c->round, c->attempt);
+    seeded_fill(&gen, mask, AHE_SEED_BYTES);
+    if (!mode->shares)
+        named_coins_replay(&gen, "AS", c->seed, "noise", c->round, 0);
+    seeded_fill(&gen, coins, NOISE_COINS);
+}
+
 /* Calls both servers' functions of the mode, one after the other. AS's shares are zeros: only the
  * sum of both servers' shares matters. Without noise AS releases the exact sum. */
 static sefl_status release(int64_t *out, const clear_facts *c, const int64_t *sum, bool joint)
@@ -87,11 +99,7 @@ static sefl_status release(int64_t *out, const clear_facts *c, const int64_t *su
     }
     past_use(c->past, PAST_AS, c->round, &lags, &as);
     past_use(c->past, PAST_CSP, c->round, &lags, &csp);
-    named_coins_replay(&gen, "AS", c->seed, "mask", c->round, c->attempt);
-    seeded_fill(&gen, mask, sizeof mask);
-    if (!mode->shares)
-        named_coins_replay(&gen, "AS", c->seed, "noise", c->round, 0);
-    seeded_fill(&gen, coins, sizeof coins);
+    draw_as(mask, coins, c, mode);
     SEFL_TRY(sefl_new(&plain, units, 1));
     SEFL_TRY(pool_run(c->pool, t->ahe.units, UNITS, mask_units,
                       &(masking){ .t = t, .plain = plain, .sum = sum, .seed = mask }, NULL));

@@ -4,8 +4,8 @@
  * SKIP) and one that does not (FREEZE, RELEASE, FINISH). Invariants:
  *   1. The machine gives an order once, and again only after the event that ended it (LINK_DOWN,
  *      REVEAL_FAILED), or after agg_restore in another object.
- *   2. Rounds and, within a round, attempts only grow: every REVEAL has a new attempt number, unless
- *      the one before did not begin.
+ *   2. Rounds and, within a round, attempts only grow: every REVEAL has a new attempt number,
+ *      unless the one before did not begin.
  *   3. REVEAL is given only for a set that was frozen with at least `threshold` clients.
  *   4. A round that was in SKIPPING is never revealed: SKIPPING leads to the next round or to DONE.
  *   5. `why` is set before DONE when the task ends after the current round.

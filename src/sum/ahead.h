@@ -2,12 +2,12 @@
  *
  * The sampler's time depends on the values that it draws, so it does not run while the round waits
  * for the result; a server that deviates can measure it all the same, as a total over all values
- * (docs/THREATS.md). Each server draws its noise once a round, from a seed that stays the same
- * over all attempts: if an attempt had a seed of its own, the other server could break off attempts
+ * (docs/THREATS.md). Each server draws its noise once a round, from a seed that stays the same over
+ * all attempts: if an attempt had a seed of its own, the other server could break off attempts
  * until it likes what it sees. AS stores its seed with the mask. CSP's seed is in memory alone, and
  * a restart draws another, because nothing that depends on the seed leaves CSP before the reply is
- * stored. If the store had the seed, a copy of it that somebody puts back would give one noise for two
- * sets of clients, or for two choices of earlier rounds: their difference has no noise of CSP.
+ * stored. If the store had the seed, a copy of it that somebody puts back would give one noise for
+ * two sets of clients, or for two choices of earlier rounds: their difference has no noise of CSP.
  *
  *     SEFL_TRY(ahead_draw(&a, t, round, seed, pool));     // while clients upload
  *     ... .drawn = ahead_of(&a, round, seed) ...          // mode.h; NULL: the mode draws it then

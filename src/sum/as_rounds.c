@@ -384,8 +384,8 @@ static sefl_status between(as_rounds *r)
     return r->link && as_link_dead(r->link) ? as_rounds_link_down(r, "request") : SEFL_OK;
 }
 
-/* With the lock. The machine's memory could not be stored, so the reveal does not begin: the attempt
- * has failed. */
+/* With the lock. The machine's memory could not be stored, so the reveal does not begin: the
+ * attempt has failed. */
 static sefl_status put_off(as_rounds *r, agg_order *o)
 {
     const uint64_t now = as_rounds_wall_ms(r);

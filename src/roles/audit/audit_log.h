@@ -76,8 +76,8 @@ void audit_log_close(audit_log *a);
 /* Adds an entry. If there is no memory for it, the next sync fails. Nothing if a is NULL. */
 void audit_log_add(audit_log *a, const char *kind, const log_field *fields);
 #define audit_add(a, kind, ...) audit_log_add((a), (kind), LOG_FIELDS(__VA_ARGS__))
-/* The same, unless an equal entry was added since the last checkpoint: for a request that a peer may
- * repeat as often as it likes. */
+/* The same, unless an equal entry was added since the last checkpoint: for a request that a peer
+ * may repeat as often as it likes. */
 void audit_log_once(audit_log *a, const char *kind, const log_field *fields);
 #define audit_once(a, kind, ...) audit_log_once((a), (kind), LOG_FIELDS(__VA_ARGS__))
 /* Adds an entry of the kind "refused", within the limits. */

@@ -16,8 +16,8 @@ typedef struct replay {
     uint64_t done;
 } replay;
 
-/* Compares the file with the entries of its session: AS writes the entry again if it could not store
- * afterwards that the audit is over. False, with a finding, if it is another file. */
+/* Compares the file with the entries of its session: AS writes the entry again if it could not
+ * store afterwards that the audit is over. False, with a finding, if it is another file. */
 static bool is_listed(replay *p, const char *name, sefl_span bytes, const audit_record *r)
 {
     char hex[17];

@@ -221,8 +221,8 @@ static sefl_status policy_allows(const client *c)
     return st;
 }
 
-/* Compares our clock with AS's, and warns of the end of our certificate by AS's clock: a wrong clock
- * is no reason to renew it. */
+/* Compares our clock with AS's, and warns of the end of our certificate by AS's clock: a wrong
+ * clock is no reason to renew it. */
 static void look_at_clock(client *c)
 {
     sefl_clock wall = clock_wall();

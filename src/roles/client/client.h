@@ -34,8 +34,8 @@
  * trained (docs/THREATS.md).
  *
  * After kill -9 at any moment, the next client_run continues (store.h). client_stop ends waits and
- * transfers at once, and training after the current step; client_run then returns SEFL_OK, unless AS
- * refused this client.
+ * transfers at once, and training after the current step; client_run then returns SEFL_OK, unless
+ * AS refused this client.
  *
  * When AS serves another task, the client starts that task with the same ledger. With `stay` it
  * also waits for the next task when a task is over, or when its policy, its ledger or its settings

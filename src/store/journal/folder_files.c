@@ -348,7 +348,7 @@ static sefl_status kem_sweep(journal *j, kem_keep_fn *keep, void *ctx)
     return each_in(&(sweep){ .j = j, .keep = keep, .ctx = ctx }, j->folder, sweep_task);
 }
 
-/* ---- CSP: the secret of a noise session ------------------------------------------------------- */
+/* ---- CSP: the secret of a noise session ---------------------------------------------------- */
 
 enum { SEED_SECRET = ROUNDKEY_BYTES, SEED_FILE = SEED_SECRET + 32 }; /* secret, id */
 

@@ -204,12 +204,12 @@ sefl_status journal_kem_wipe(journal *j, uint64_t round) SEFL_MUST_CHECK;
 sefl_status journal_kem_sweep(journal *j, sefl_status (*keep)(void *ctx, uint64_t round, bool *yes),
                               void *ctx) SEFL_MUST_CHECK;
 
-/* ---- CSP: the secret of a noise session -------------------------------------------------------- */
+/* ---- CSP: the secret of a noise session ----------------------------------------------------- */
 
 /* In the folder even with a store, whose old rows survive. put stores the secret of session `id`,
- * the last one of this lane, durably; it wipes an earlier one. wipe overwrites the secret with zeros,
- * syncs and deletes the file. get, wipe: SEFL_ENOTFOUND if the lane's last session is another one,
- * or was wiped. */
+ * the last one of this lane, durably; it wipes an earlier one. wipe overwrites the secret with
+ * zeros, syncs and deletes the file. get, wipe: SEFL_ENOTFOUND if the lane's last session is
+ * another one, or was wiped. */
 sefl_status journal_seed_put(journal *j, unsigned lane, const uint8_t id[32],
                              const uint8_t secret[32]) SEFL_MUST_CHECK;
 sefl_status journal_seed_get(journal *j, unsigned lane, const uint8_t id[32],
