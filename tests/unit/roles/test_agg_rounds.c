@@ -199,7 +199,7 @@ static void operators_orders(void **state)
 {
     (void)state;
     agg_world w;
-    aw_make(&w, (const char *const[]){ "rounds.count=2", NULL });
+    aw_make(&w, (const char *const[]){ "rounds.count=2", "rounds.enough=3", NULL });
     aw_start(&w);
     assert_true(aw_wait(&w, 1, AGG_COLLECTING));
     order(&w, 1, AGG_CLOSE);
