@@ -1,17 +1,21 @@
-# sefl_layer(NAME [PATH dir] [DEPENDS layer...] [LIBS target...] [EXCLUDE dir...])
+# sefl_layer(NAME [PATH dir] [AS dir] [DEPENDS layer...] [LIBS target...] [EXCLUDE dir...])
 #
 # One layer of the architecture: every .c file below src/PATH (PATH is NAME unless given) except
-# the folders in EXCLUDE, which are layers of their own. The include path of a layer holds one root
-# for itself and one for each layer in DEPENDS, and nothing is inherited: `#include "net/tls.h"`
-# in a layer that does not list net is a file not found. sefl_check_layers() guards the link side.
+# the folders in EXCLUDE, which are layers of their own. AS is the layer's folder in #include lines (PATH unless given).
+# The include path of a layer holds one root for itself and one for each layer in DEPENDS, and nothing is inherited:
+# `#include "net/tls.h"` in a layer that does not list net is a file not found. sefl_check_layers() guards the link side.
 set_property(GLOBAL PROPERTY SEFL_LAYERS "")
 
 function(sefl_layer name)
-    cmake_parse_arguments(L "" "PATH" "DEPENDS;LIBS;EXCLUDE" ${ARGN})
+    cmake_parse_arguments(L "" "PATH;AS" "DEPENDS;LIBS;EXCLUDE" ${ARGN})
     if(NOT L_PATH)
         set(L_PATH ${name})
     endif()
-    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${L_PATH}/*.c)
+    if(NOT L_AS)
+        set(L_AS ${L_PATH})
+    endif()
+    set(folder ${CMAKE_SOURCE_DIR}/src/${L_PATH})
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.c)
     foreach(dir ${L_EXCLUDE})
         list(FILTER sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/src/${dir}/")
     endforeach()
@@ -20,19 +24,15 @@ function(sefl_layer name)
         return() # the folder appears when it has content
     endif()
 
-    # the layer's include root: a folder that holds only a link to it, or links to all but EXCLUDE
+    # the layer's include root: a folder that holds links to what is in the layer's folder, but for EXCLUDE
     set(root ${CMAKE_BINARY_DIR}/roots/${name})
     file(REMOVE_RECURSE ${root})
-    set(links ${L_PATH})
-    if(L_EXCLUDE)
-        file(GLOB links CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/src
-            ${CMAKE_SOURCE_DIR}/src/${L_PATH}/*)
-        list(REMOVE_ITEM links ${L_EXCLUDE})
-    endif()
+    file(MAKE_DIRECTORY ${root}/${L_AS})
+    file(GLOB links CONFIGURE_DEPENDS RELATIVE ${folder} ${folder}/*)
     foreach(link ${links})
-        get_filename_component(parent ${root}/${link} DIRECTORY)
-        file(MAKE_DIRECTORY ${parent})
-        file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/${link} ${root}/${link} SYMBOLIC)
+        if(NOT "${L_PATH}/${link}" IN_LIST L_EXCLUDE)
+            file(CREATE_LINK ${folder}/${link} ${root}/${L_AS}/${link} SYMBOLIC)
+        endif()
     endforeach()
 
     add_library(sefl_${name} STATIC ${sources})

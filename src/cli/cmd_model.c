@@ -9,9 +9,9 @@
 #include "cli/sample.h"
 #include "model/corpus/corpus.h"
 #include "model/engine/engine.h"
-#include "model/file/model_file.h"
 #include "model/file/safetensors.h"
 #include "model/lm_settings.h"
+#include "model/model_open.h"
 
 #include <inttypes.h>
 #include <math.h>

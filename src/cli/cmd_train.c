@@ -10,8 +10,8 @@
 #include "cli/print.h"
 #include "model/corpus/corpus.h"
 #include "model/engine/engine.h"
-#include "model/file/model_file.h"
 #include "model/lm_settings.h"
+#include "model/model_open.h"
 #include "model/train.h"
 
 #include <inttypes.h>

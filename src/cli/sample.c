@@ -5,7 +5,7 @@
 #include "base/pool.h"
 #include "base/utf8.h"
 #include "model/corpus/bpe.h"
-#include "model/file/model_file.h"
+#include "model/model_open.h"
 #include "seeded/seeded.h"
 
 #include <inttypes.h>

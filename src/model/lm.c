@@ -11,12 +11,12 @@
 #include "base/float_mode.h"
 #include "model/lm_body.h"
 
+#include <assert.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* ---- configuration and parameters ------------------------------------------------------------ */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 static const lm_body *find_body(const char *name)
 {
@@ -27,116 +27,18 @@ static const lm_body *find_body(const char *name)
     return NULL;
 }
 
-sefl_status lm_config_check(lm_config *cfg)
-{
-    const lm_body *body = find_body(cfg->body ? cfg->body : "lstm");
-    SEFL_NEED(body, SEFL_EINVAL, "model.body is \"%.32s\": must be lstm or transformer", cfg->body);
-    cfg->body = body->name;
-    uint32_t *sizes[] = { &cfg->embed, &cfg->hidden, &cfg->layers, &cfg->heads,
-                          &cfg->block, &cfg->batch,  &cfg->steps };
-    static const uint32_t usual[] = { 200, 200, 2, 2, 1, 20, 35 };
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        if (*sizes[i] == 0)
-            *sizes[i] = usual[i];
-    SEFL_NEED(cfg->vocab >= 2 && cfg->vocab <= BHM_MAX_SIDE, SEFL_EINVAL,
-              "model.vocab is %u: must be from 2 to %d", cfg->vocab, BHM_MAX_SIDE);
-    SEFL_NEED(cfg->embed <= 65536 && cfg->hidden <= 65536, SEFL_EINVAL,
-              "model.embed is %u, model.hidden %u: each must be at most 65536", cfg->embed,
-              cfg->hidden);
-    SEFL_NEED(cfg->layers <= LM_MAX_LAYERS, SEFL_EINVAL, "model.layers is %u: must be at most %d",
-              cfg->layers, LM_MAX_LAYERS);
-    uint32_t *blocks[] = { &cfg->block, &cfg->block_embed, &cfg->block_decoder };
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
-        if (*blocks[i] == 0)
-            *blocks[i] = cfg->block;
-        SEFL_NEED(*blocks[i] <= BHM_MAX_BLOCK, SEFL_EINVAL, "model.block is %u: must be at most %d",
-                  *blocks[i], BHM_MAX_BLOCK);
-    }
-    SEFL_NEED(!cfg->tied || cfg->block_embed == cfg->block_decoder, SEFL_EINVAL,
-              "model.tied: embedding and decoder are one matrix, but model.block_embed is %u and "
-              "model.block_decoder is %u",
-              cfg->block_embed, cfg->block_decoder);
-    SEFL_NEED((uint64_t)cfg->batch * cfg->steps <= LM_MAX_TOKENS, SEFL_EINVAL,
-              "model.batch x model.steps is %u x %u: must be at most %d words", cfg->batch,
-              cfg->steps, LM_MAX_TOKENS);
-    SEFL_NEED(!cfg->tied || body->width_out(cfg) == cfg->embed, SEFL_EINVAL,
-              "model.tied: model.hidden (%u) must equal model.embed (%u)", cfg->hidden, cfg->embed);
-    return body->check(cfg);
-}
-
-/* After a failure the indices are of no use; add_params returns it. */
-static size_t add_param(lm *m, uint32_t rank, bhm s, const char *fmt, va_list ap)
-{
-    char name[LAYOUT_NAME_MAX + 1];
-    vsnprintf(name, sizeof name, fmt, ap);
-    if (m->add_failed == SEFL_OK)
-        m->add_failed = layout_add(&m->params, name, rank, (uint32_t[]){ s.rows, s.cols }, s.block);
-    return m->params.n - 1;
-}
-
-size_t lm_add_matrix(lm *m, uint32_t rows, uint32_t cols, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    size_t i = add_param(m, 2, (bhm){ rows, cols, m->cfg.block }, fmt, ap);
-    va_end(ap);
-    return i;
-}
-
-size_t lm_add_vector(lm *m, uint32_t n, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    size_t i = add_param(m, 1, (bhm){ n, 1, 1 }, fmt, ap);
-    va_end(ap);
-    return i;
-}
-
-/* Adds a matrix whose rows are words. */
-static size_t add_words(lm *m, uint32_t cols, uint32_t block, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    size_t i = add_param(m, 2, (bhm){ m->cfg.vocab, cols, block }, fmt, ap);
-    va_end(ap);
-    return i;
-}
-
+/* Lists the parameters and numbers them in the order of lm_config_layout. */
 static sefl_status add_params(lm *m)
 {
     const lm_config *c = &m->cfg;
-    m->width_out = m->body->width_out(c);
-    m->enc = add_words(m, c->embed, c->block_embed, "encoder.weight");
-    m->body->params(m);
-    m->dec_w = m->enc;
-    if (!c->tied)
-        m->dec_w = add_words(m, (uint32_t)m->width_out, c->block_decoder, "decoder.weight");
-    m->dec_b = lm_add_vector(m, m->cfg.vocab, "decoder.bias");
-    SEFL_PASS(m->add_failed);
-    return sefl_at(layout_only(&m->params, c->only ? c->only : ""), "training.only");
-}
-
-uint32_t lm_config_word_block(const lm_config *cfg)
-{
-    uint32_t a = cfg->block_embed ? cfg->block_embed : cfg->block;
-    uint32_t b = cfg->block_decoder ? cfg->block_decoder : cfg->block;
-    return a > b ? a : b;
-}
-
-sefl_status lm_config_layout(const lm_config *cfg, layout *out)
-{
-    sefl_status st = SEFL_OK;
-    lm *m = NULL;
-    *out = (layout){ 0 };
-    SEFL_TRY(sefl_new(&m, 1, sizeof *m));
-    m->cfg = *cfg;
-    SEFL_TRY(lm_config_check(&m->cfg));
-    m->body = find_body(m->cfg.body);
-    SEFL_TRY(add_params(m));
-    *out = m->params, m->params = (layout){ 0 };
-done:
-    lm_free(m);
-    return st;
+    SEFL_PASS(lm_config_layout(c, &m->params));
+    m->enc = 0;
+    size_t next = m->body->params(m, m->enc + 1);
+    m->dec_w = c->tied ? m->enc : next++;
+    m->dec_b = next;
+    assert(m->dec_b + 1 == m->params.n);
+    m->width_out = lm_shape(m, m->dec_w).cols;
+    return SEFL_OK;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -168,12 +70,6 @@ static void plan(lm *m, nn_plan *p)
         }
     m->work = (nn_work){ .pool = m->pool, .pack = nn_take(p, room, real) };
     nn_head_layout(&m->head, lm_shape(m, m->dec_w), n, pool_threads(m->pool), NULL, false, p);
-}
-
-double lm_position(size_t t, size_t j, size_t embed)
-{
-    double angle = (double)t * exp(-(double)(j - j % 2) * log(10000.0) / (double)embed);
-    return j % 2 == 0 ? sin(angle) : cos(angle);
 }
 
 sefl_status lm_new(lm **out, const lm_config *cfg, pool *p)

@@ -32,10 +32,7 @@
 /* Defined in seeded/seeded.h; only lm_generate needs it, so roles may include this header alone. */
 struct seeded;
 
-enum {
-    LM_MAX_LOSS = 1000,
-    LM_EVAL_BATCH = 10, /* evaluation batch size of PyTorch's example */
-};
+enum { LM_MAX_LOSS = 1000 };
 
 /* Words in time-major order, (steps, batch): column b is one continuous text. */
 typedef struct lm_batch {
@@ -56,20 +53,6 @@ typedef struct lm_span {
 } lm_span;
 
 typedef struct lm lm;
-
-/* Fills in the defaults. SEFL_EINVAL, with the reason, if the configuration is not valid. */
-sefl_status lm_config_check(lm_config *cfg) SEFL_MUST_CHECK;
-
-/* Returns the block size for the interleaved order of the words: the larger one of embedding and
- * decoder, so that frequent words share a block in neither matrix. */
-uint32_t lm_config_word_block(const lm_config *cfg);
-
-/* Lists the parameters of a model without building it; the caller clears *out. */
-sefl_status lm_config_layout(const lm_config *cfg, layout *out) SEFL_MUST_CHECK;
-
-/* Returns column j of the Transformer's vector for position t, as in PyTorch's example: the sine or
- * cosine of t / 10000^(2 (j div 2) / embed). */
-double lm_position(size_t t, size_t j, size_t embed);
 
 sefl_status lm_new(lm **out, const lm_config *cfg, pool *p) SEFL_MUST_CHECK;
 void lm_free(lm *m);

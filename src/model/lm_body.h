@@ -47,7 +47,6 @@ struct lm {
     uint8_t *memory; /* one block for everything below */
     size_t memory_bytes;
     layout params;
-    sefl_status add_failed;   /* the first failure of lm_add_matrix or lm_add_vector */
     size_t enc, dec_w, dec_b; /* indices; tied: dec_w == enc */
     nn_real *theta, *grad;
     size_t width_out; /* columns of the decoder */
@@ -78,10 +77,9 @@ typedef struct lm_pass {
 
 typedef struct lm_body {
     const char *name;
-    sefl_status (*check)(const lm_config *cfg);
-    /* Calls lm_add_matrix or lm_add_vector for each parameter of the body. */
-    void (*params)(lm *m);
-    uint32_t (*width_out)(const lm_config *cfg);
+    /* Numbers the parameters of the body from `at` on, in the order of lm_config_layout; returns
+     * the next number. */
+    size_t (*params)(lm *m, size_t at);
     size_t (*state_size)(const lm_config *cfg);
     void (*plan)(lm *m, nn_plan *p);
     void (*init)(lm *m, seeded *g);
@@ -92,16 +90,6 @@ typedef struct lm_body {
 } lm_body;
 
 extern const lm_body lm_body_lstm, lm_body_transformer;
-
-/* Adds a parameter; returns its index. */
-size_t lm_add_matrix(lm *m, uint32_t rows, uint32_t cols, const char *fmt, ...) SEFL_PRINTF(4, 5);
-size_t lm_add_vector(lm *m, uint32_t n, const char *fmt, ...) SEFL_PRINTF(3, 4);
-
-/* Returns the number of columns for which memory is planned. */
-static inline uint32_t lm_columns(const lm_config *cfg)
-{
-    return cfg->batch > LM_EVAL_BATCH ? cfg->batch : LM_EVAL_BATCH;
-}
 
 static inline bhm lm_shape(const lm *m, size_t param)
 {
@@ -120,9 +108,8 @@ static inline nn_real *lm_grad_at(lm *m, size_t param)
 void lm_fill_uniform(lm *m, size_t param, double range, seeded *g);
 
 /* Initialises a lm_body with the functions that have these names in the same file. */
-#define LM_BODY_FUNCTIONS                                                               \
-    .check = check, .params = params, .width_out = width_out, .state_size = state_size, \
-    .plan = plan, .init = init, .embed_scale = embed_scale, .forward = forward,         \
-    .backward = backward
+#define LM_BODY_FUNCTIONS                                                   \
+    .params = params, .state_size = state_size, .plan = plan, .init = init, \
+    .embed_scale = embed_scale, .forward = forward, .backward = backward
 
 #endif

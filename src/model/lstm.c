@@ -15,32 +15,14 @@
 #include <math.h>
 #include <string.h>
 
-static size_t inputs(const lm *m, unsigned layer)
+static size_t params(lm *m, size_t at)
 {
-    return layer == 0 ? m->cfg.embed : m->cfg.hidden;
-}
-
-static sefl_status check(const lm_config *cfg)
-{
-    (void)cfg;
-    return SEFL_OK;
-}
-
-static void params(lm *m)
-{
-    uint32_t h = m->cfg.hidden;
     for (unsigned i = 0; i < m->cfg.layers; i++) {
         lm_layer_lstm *l = &m->lstm[i];
-        l->w_ih = lm_add_matrix(m, 4 * h, (uint32_t)inputs(m, i), "rnn.weight_ih_l%u", i);
-        l->w_hh = lm_add_matrix(m, 4 * h, h, "rnn.weight_hh_l%u", i);
-        l->b_ih = lm_add_vector(m, 4 * h, "rnn.bias_ih_l%u", i);
-        l->b_hh = lm_add_vector(m, 4 * h, "rnn.bias_hh_l%u", i);
+        l->w_ih = at++, l->w_hh = at++;
+        l->b_ih = at++, l->b_hh = at++;
     }
-}
-
-static uint32_t width_out(const lm_config *cfg)
-{
-    return cfg->hidden;
+    return at;
 }
 
 static size_t state_size(const lm_config *cfg)

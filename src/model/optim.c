@@ -15,42 +15,6 @@ typedef struct optim_chunk {
     double sum;
 } optim_chunk;
 
-static const char *const names[] = { "sgd", "momentum", "adam" };
-
-const char *optim_kind_name(optim_kind kind)
-{
-    return names[kind];
-}
-
-const char *optim_usual_lr(const char *kind, const char *body)
-{
-    return strcmp(kind, "adam") == 0 ? "0.001" : strcmp(body, "lstm") == 0 ? "20" : "5";
-}
-
-optim_config optim_filled(const optim_config *cfg)
-{
-    return (optim_config){ .kind = cfg->kind,
-                           .momentum = cfg->momentum != 0 ? cfg->momentum : 0.9,
-                           .beta1 = cfg->beta1 != 0 ? cfg->beta1 : 0.9,
-                           .beta2 = cfg->beta2 != 0 ? cfg->beta2 : 0.999,
-                           .epsilon = cfg->epsilon != 0 ? cfg->epsilon : 1e-8,
-                           .weight_decay = cfg->weight_decay };
-}
-
-sefl_status optim_config_check(const optim_config *o, const char *group)
-{
-    SEFL_NEED(o->momentum > 0 && o->momentum < 1 && o->beta1 > 0 && o->beta1 < 1 && o->beta2 > 0 &&
-                  o->beta2 < 1 && o->epsilon > 0,
-              SEFL_EINVAL, "%s.momentum, beta1, beta2 must be between 0 and 1, epsilon above 0",
-              group);
-    return SEFL_OK;
-}
-
-size_t optim_state_count(optim_kind kind, size_t count)
-{
-    return kind == OPTIM_ADAM ? 2 * count : kind == OPTIM_MOMENTUM ? count : 0;
-}
-
 sefl_status optim_init(optim *o, const optim_config *cfg, const layout *l)
 {
     sefl_status st = SEFL_OK;

@@ -20,7 +20,6 @@
 #define MODEL_OPTIM_H
 
 #include "base/pool.h"
-#include "model/config.h"
 #include "model/lm.h"
 
 typedef struct optim {
@@ -34,18 +33,6 @@ typedef struct optim {
     struct optim_chunk *chunk;
     size_t chunks, cap;
 } optim;
-
-/* Returns "sgd", "momentum" or "adam". */
-const char *optim_kind_name(optim_kind kind);
-/* Returns the learning rate that PyTorch's examples use for this optimiser and body of a model. */
-const char *optim_usual_lr(const char *kind, const char *body);
-/* Returns the settings with defaults in place of zeros. */
-optim_config optim_filled(const optim_config *cfg);
-/* SEFL_EINVAL unless momentum, beta1 and beta2 are between 0 and 1, exclusive, and epsilon is above
- * 0. Messages name the settings GROUP.momentum, ... */
-sefl_status optim_config_check(const optim_config *cfg, const char *group) SEFL_MUST_CHECK;
-/* Returns the number of values in the state for a model of `count` values. */
-size_t optim_state_count(optim_kind kind, size_t count);
 
 /* The layout is needed only during the call. On failure there is nothing to clear. A run resumes if
  * `state` and `steps` are set to earlier values. */

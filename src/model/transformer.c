@@ -13,47 +13,18 @@
 #include <math.h>
 #include <string.h>
 
-static sefl_status check(const lm_config *cfg)
-{
-    SEFL_NEED(cfg->embed % cfg->heads == 0, SEFL_EINVAL,
-              "model.heads is %u: must divide model.embed (%u)", cfg->heads, cfg->embed);
-    /* BLAS counts in int: the stride between steps of one column must fit */
-    SEFL_NEED((uint64_t)lm_columns(cfg) * 3 * cfg->embed <= INT32_MAX, SEFL_EINVAL,
-              "model.batch x model.embed is %u x %u: too large for a transformer", cfg->batch,
-              cfg->embed);
-    return SEFL_OK;
-}
-
 enum { QKV, PROJ, FF1, FF2, LINEARS };
 
-static void params(lm *m)
+static size_t params(lm *m, size_t at)
 {
-    static const char *const names[LINEARS][2] = {
-        { "self_attn.in_proj_weight", "self_attn.in_proj_bias" },
-        { "self_attn.out_proj.weight", "self_attn.out_proj.bias" },
-        { "linear1.weight", "linear1.bias" },
-        { "linear2.weight", "linear2.bias" },
-    };
-    const uint32_t e = m->cfg.embed, f = m->cfg.hidden;
-    const uint32_t rows[LINEARS] = { 3 * e, e, f, e }, cols[LINEARS] = { e, e, e, f };
     for (unsigned i = 0; i < m->cfg.layers; i++) {
         lm_layer_tr *l = &m->tr[i];
-#define AT "transformer_encoder.layers.%u."
-        for (int k = 0; k < LINEARS; k++) {
-            l->linear[k].w = lm_add_matrix(m, rows[k], cols[k], AT "%s", i, names[k][0]);
-            l->linear[k].b = lm_add_vector(m, rows[k], AT "%s", i, names[k][1]);
-        }
-        l->n1_w = lm_add_vector(m, e, AT "norm1.weight", i);
-        l->n1_b = lm_add_vector(m, e, AT "norm1.bias", i);
-        l->n2_w = lm_add_vector(m, e, AT "norm2.weight", i);
-        l->n2_b = lm_add_vector(m, e, AT "norm2.bias", i);
-#undef AT
+        for (int k = 0; k < LINEARS; k++)
+            l->linear[k].w = at++, l->linear[k].b = at++;
+        l->n1_w = at++, l->n1_b = at++;
+        l->n2_w = at++, l->n2_b = at++;
     }
-}
-
-static uint32_t width_out(const lm_config *cfg)
-{
-    return cfg->embed;
+    return at;
 }
 
 static size_t state_size(const lm_config *cfg)

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/hex.h"
 #include "model/corpus/corpus.h"
-#include "model/file/model_file.h"
+#include "model/model_open.h"
 #include "protocol/task_make.h"
 
 #include <inttypes.h>

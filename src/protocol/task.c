@@ -9,7 +9,7 @@
 #include "crypto/ahe/ahe.h"
 #include "crypto/ahe/paillier.h"
 #include "crypto/seal/seal.h"
-#include "model/optim.h"
+#include "model/config.h"
 #include "mpc/noise/online.h"
 #include "privacy/accountant/accountant.h"
 #include "privacy/mechanism/quantise.h"

@@ -5,6 +5,7 @@
 #include "base/hex.h"
 #include "model/corpus/dirichlet.h"
 #include "model/corpus/synth.h"
+#include "model/model_open.h"
 #include "protocol/task_make.h"
 #include "protocol/task_model.h"
 #include "seeded/seeded.h"

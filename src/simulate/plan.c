@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "crypto/ahe/ahe.h"
+#include "model/lm.h"
 #include "privacy/accountant/accountant.h"
 #include "protocol/head.h"
 #include "protocol/modes/mode.h"

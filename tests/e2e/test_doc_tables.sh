@@ -12,7 +12,9 @@ section() { awk -v from="$1" '/^## / { on = 0 } index($0, from) == 1 { on = 1 } 
 same() { diff -u "$dir/code" "$dir/doc" || fail "$1 differ between $2 and $doc"; }
 
 # members of a task, in their order; "`a.b`, `.c`" names a.b and a.c
-printf '#include "protocol/task_fields.h"\nTASK_FIELDS(M, M, O)\n' | "${CC:-cc}" -E -P -xc -Isrc -Iinclude - |
+roots=$(printf ' -I%s' "$(dirname "$SEFL")"/roots/*)
+# shellcheck disable=SC2086 # options
+printf '#include "protocol/task_fields.h"\nTASK_FIELDS(M, M, O)\n' | "${CC:-cc}" -E -P -xc $roots -Iinclude - |
     sed 's/" "//g' | grep -oE '\bM\("[a-z0-9_.]+"' | cut -d'"' -f2 > "$dir/code"
 [ -s "$dir/code" ] || fail "no members of a task were found"
 section '## The task' | awk -F'|' '/^\| `/ {

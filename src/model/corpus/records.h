@@ -21,10 +21,8 @@
 #ifndef MODEL_CORPUS_RECORDS_H
 #define MODEL_CORPUS_RECORDS_H
 
+#include "model/config.h"
 #include "model/corpus/lines.h"
-
-#define CORPUS_FORMATS "guess text jsonl csv"
-typedef enum corpus_format { CORPUS_GUESS, CORPUS_TEXT, CORPUS_JSONL, CORPUS_CSV } corpus_format;
 
 typedef struct corpus_file {
     const char *path;

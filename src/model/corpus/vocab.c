@@ -33,30 +33,7 @@ struct vocab {
     uint64_t key[2]; /* of the table's hash */
 };
 
-static const char *const order_names[] = { "interleaved", "appearance", "frequency" };
 static const char unk_text[] = "<unk>", eos_text[] = "<eos>";
-
-sefl_status vocab_order_parse(vocab_order *out, const char *name)
-{
-    for (int i = 0; i < 3; i++)
-        if (strcmp(name, order_names[i]) == 0) {
-            *out = (vocab_order)i;
-            return SEFL_OK;
-        }
-    return sefl_fail(SEFL_EINVAL,
-                     "vocabulary order \"%.64s\" must be interleaved, appearance or frequency",
-                     name);
-}
-
-const char *vocab_order_name(vocab_order order)
-{
-    return order_names[order];
-}
-
-const char *vocab_kind_name(vocab_kind kind)
-{
-    return kind == VOCAB_BPE ? "bpe" : "words";
-}
 
 static uint64_t rotate(uint64_t x, int by)
 {

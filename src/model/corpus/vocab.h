@@ -44,7 +44,6 @@
 #include <stdbool.h>
 
 enum {
-    VOCAB_WORDS_MAX = 1 << 24,
     VOCAB_TOKENS_MAX = 1 << 18, /* VOCAB_BPE */
     VOCAB_TOKENS_USUAL = 8192,
     VOCAB_NO_UNK = UINT32_MAX,
@@ -60,11 +59,6 @@ typedef struct vocab_settings {
 } vocab_settings;
 
 typedef struct vocab vocab;
-
-sefl_status vocab_order_parse(vocab_order *out, const char *name) SEFL_MUST_CHECK;
-const char *vocab_order_name(vocab_order order);
-
-const char *vocab_kind_name(vocab_kind kind);
 
 sefl_status vocab_new(vocab **out, vocab_kind kind) SEFL_MUST_CHECK;
 void vocab_free(vocab *v);

@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "model/file/model_file.h"
 #include "model/file/safetensors.h"
+#include "model/model_open.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "crypto/keyfile.h"
-#include "model/file/model_file.h"
+#include "model/model_open.h"
 #include "net/tls.h"
 #include "store/text_ledger.h"
 

@@ -8,7 +8,7 @@
 #include "unit/sum/link_pair.h"
 
 #include "base/file.h"
-#include "model/file/model_file.h"
+#include "model/model_open.h"
 #include "protocol/update.h"
 #include "roles/aggregator/rounds.h"
 #include "roles/aggregator/step.h"

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "model/file/model_file.h"
+#include "model/model_open.h"
 #include "net/https_server.h"
 #include "net/x509.h"
 #include "protocol/participant.h"

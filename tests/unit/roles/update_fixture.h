@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "model/file/model_file.h"
+#include "model/model_open.h"
 #include "model/train.h"
 #include "protocol/update.h"
 #include "roles/client/builtin.h"

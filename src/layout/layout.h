@@ -29,6 +29,7 @@
 
 #include "base/buf.h"
 #include "model/bhm/bhm.h"
+#include "model/config.h"
 
 #include <stdbool.h>
 
@@ -75,6 +76,13 @@ char *layout_shape(char out[LAYOUT_SHAPE_BYTES], const layout_tensor *t);
 
 sefl_status layout_copy(layout *out, const layout *l) SEFL_MUST_CHECK;
 void layout_clear(layout *l);
+
+/* Lists the tensors of a built-in model; the caller clears *out. */
+sefl_status lm_config_layout(const lm_config *cfg, layout *out) SEFL_MUST_CHECK;
+
+/* Returns column j of the Transformer's vector for position t, as in PyTorch's example: the sine or
+ * cosine of t / 10000^(2 (j div 2) / embed). */
+double lm_position(size_t t, size_t j, size_t embed);
 
 /* Returns the tensor with this name; NULL if there is none. */
 const layout_tensor *layout_find(const layout *l, const char *name);

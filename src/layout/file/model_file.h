@@ -1,8 +1,7 @@
 /* model_file: reads and writes a trained model as a safetensors file, in our format or PyTorch's.
  *
  *     SEFL_TRY(model_write(path, &meta, lm_theta(m)));      // a built-in model
- *     SEFL_TRY(model_open(&m, &meta, path, 0, 0, pool)); // a model ready for use
- *     SEFL_TRY(model_check_vocab(&meta, v));             // trained with this vocabulary?
+ *     SEFL_TRY(model_read(&meta, &theta, &n, path));        // model/model_open.h makes it an lm
  *
  *     SEFL_TRY(model_list_tensors(&l, path));               // any model: its layout
  *     SEFL_TRY(model_read_tensors(&theta, &l, path));
@@ -43,8 +42,7 @@
 #define MODEL_FILE_MODEL_FILE_H
 
 #include "base/sha256.h"
-#include "model/corpus/vocab.h"
-#include "model/lm.h"
+#include "model/layout.h"
 
 enum { MODEL_CLIP_TASK = 8 };
 
@@ -57,9 +55,6 @@ typedef struct model_meta {
     uint64_t clip;                      /* 0: none */
     uint8_t clip_task[MODEL_CLIP_TASK]; /* the task that found it */
 } model_meta;
-
-/* Stores the vocabulary's kind, order and hash in meta. */
-void model_meta_set_vocab(model_meta *meta, const vocab *v);
 
 /* Writes atomically and durably. lm_config_layout describes theta. */
 sefl_status model_write(const char *path, const model_meta *meta,
@@ -93,14 +88,6 @@ sefl_status model_read_tensors(nn_real **theta, const layout *l, const char *pat
 sefl_status model_list_tensors(layout *out, const char *path) SEFL_MUST_CHECK;
 
 /* ---- built-in models ----------------------------------------------------------------------- */
-
-/* Reads a model and makes it ready for use; batch and steps as in lm_config (0: the default). */
-sefl_status model_open(lm **out, model_meta *meta, const char *path, uint32_t batch, uint32_t steps,
-                       pool *p) SEFL_MUST_CHECK;
-
-/* SEFL_EINVAL, with both hashes, if the model was trained with another vocabulary. If the file does
- * not record the vocabulary, only the size is checked. */
-sefl_status model_check_vocab(const model_meta *meta, const vocab *v) SEFL_MUST_CHECK;
 
 /* SEFL_EINVAL, with the first setting that differs, unless the model has the shape of cfg. */
 sefl_status model_check_shape(const model_meta *meta, const lm_config *cfg) SEFL_MUST_CHECK;

@@ -14,9 +14,8 @@
 #ifndef MODEL_LM_SETTINGS_H
 #define MODEL_LM_SETTINGS_H
 
-#include "model/corpus/records.h"
-#include "model/corpus/vocab.h"
-#include "model/lm.h"
+#include "model/bhm/bhm.h"
+#include "model/config.h"
 
 /* clang-format off */
 #define RUN_SEED(ROW)                                                                              \

@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "model/layout.h"
-#include "model/lm.h"
 
 #include <math.h>
 #include <stdio.h>
