@@ -3,8 +3,8 @@
 # local: a program may use the same names. tests/e2e/test_library.sh compares them with cmake/sefl.symbols.
 set(public base privacy grid store api)
 if(NOT SEFL_CORE_ONLY)
-    list(APPEND public seeded config config_yaml crypto trust mpc_circuits mpc layout model report protocol sum
-        db journal disk net page roles api_roles)
+    list(APPEND public seeded config config_yaml crypto trust mpc_circuits mpc layout model report protocol
+        sum_both sum_as sum_csp db journal disk net page roles api_roles)
     if(SEFL_PG)
         list(APPEND public pg)
     endif()

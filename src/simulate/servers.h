@@ -16,6 +16,7 @@
 #include "simulate/federation.h"
 #include "simulate/work.h"
 #include "sum/as_rounds.h"
+#include "sum/csp.h"
 
 typedef struct servers servers;
 

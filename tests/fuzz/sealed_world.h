@@ -11,6 +11,7 @@
 #include "protocol/signed.h"
 #include "seeded/seeded.h"
 #include "sum/as_link.h"
+#include "sum/csp.h"
 #include "support/csp_seen.h"
 
 #include <stdio.h>

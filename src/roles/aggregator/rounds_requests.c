@@ -2,6 +2,7 @@
 #include "roles/aggregator/rounds_inside.h"
 
 #include "base/alloc.h"
+#include "protocol/voucher.h"
 #include "store/disk/upload_keys.h"
 
 #include <string.h>

@@ -27,6 +27,7 @@
 #include "crypto/ahe/paillier.h"
 #include "protocol/head.h"
 #include "sum/as_link.h"
+#include "sum/csp.h"
 #include "support/csp_seen.h"
 #include "support/paillier_copy.h"
 

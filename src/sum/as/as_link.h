@@ -43,10 +43,11 @@
 #include "base/coins.h"
 #include "base/log.h"
 #include "mpc/noise/pool.h"
+#include "protocol/enrol.h"
 #include "protocol/link.h"
+#include "store/ledger_port.h"
 #include "sum/ahead.h"
 #include "sum/as_store.h"
-#include "sum/csp.h"
 #include "sum/history.h"
 
 typedef struct as_link_config {
