@@ -4,7 +4,8 @@
 set(public base privacy grid store api)
 if(NOT SEFL_CORE_ONLY)
     list(APPEND public seeded config config_yaml crypto trust mpc_circuits mpc layout model report protocol
-        sum_both sum_as sum_csp db journal disk net page roles api_roles)
+        sum_both sum_as sum_csp fed metrics db journal disk net page
+        party_common party_as party_csp party_client api_roles)
     if(SEFL_PG)
         list(APPEND public pg)
     endif()

@@ -21,6 +21,7 @@
 #include "roles/aggregator/lanes.h"
 #include "roles/aggregator/release.h"
 #include "roles/csp/csp_role.h"
+#include "roles/csp/lane_host.h"
 #include "store/disk/account_disk.h"
 #include "store/disk/as_disk.h"
 #include "sum/as_memory.h"

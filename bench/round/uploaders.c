@@ -1,7 +1,7 @@
 #include "bench/round/uploaders.h"
 
 #include "base/alloc.h"
-#include "roles/csp/vouch.h"
+#include "roles/vouch.h"
 #include "store/disk/upload_keys.h"
 
 #include <inttypes.h>

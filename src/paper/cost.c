@@ -4,11 +4,11 @@
 #include "base/clock.h"
 #include "base/dir.h"
 #include "base/file.h"
+#include "fed/train.h"
 #include "paper/loop.h"
 #include "paper/sheet.h"
 #include "protocol/modes/mode.h"
 #include "protocol/update.h"
-#include "roles/client/train.h"
 #include "seeded/seeded.h"
 #include "simulate/servers.h"
 

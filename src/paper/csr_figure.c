@@ -2,10 +2,10 @@
  * public mask, the second is measured. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "fed/trainer.h"
 #include "paper/csr.h"
 #include "paper/locals.h"
 #include "paper/sheet.h"
-#include "roles/client/trainer.h"
 
 #include <math.h>
 #include <stdio.h>

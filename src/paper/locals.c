@@ -1,7 +1,7 @@
 #include "paper/locals.h"
 
 #include "base/alloc.h"
-#include "roles/client/train.h"
+#include "fed/train.h"
 
 #include <inttypes.h>
 #include <math.h>

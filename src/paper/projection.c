@@ -6,9 +6,9 @@
  * compressed and projected start from the same model and send the same number of values. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "fed/trainer.h"
 #include "paper/locals.h"
 #include "paper/sheet.h"
-#include "roles/client/trainer.h"
 
 #include <math.h>
 #include <stdio.h>

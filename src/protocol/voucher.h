@@ -13,7 +13,7 @@
  * A client then signs its uploads with the upload key (Ed25519, 49 us per verification) instead of
  * the certificate's key. A server accepts a voucher if it names both servers, its SPKI belongs to a
  * member, its signature is valid, its serial exceeds the client's last one, and no other client has
- * that upload key. This module reads and writes the bytes; roles/csp/vouch.h, which may use net/,
+ * that upload key. This module reads and writes the bytes; roles/vouch.h, which may use net/,
  * verifies the signature.
  *
  *     SEFL_TRY(voucher_read(&v, in));               // spans point into `in`

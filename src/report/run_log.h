@@ -1,5 +1,5 @@
 /* run_log: reads and writes metrics.jsonl, a run's record of its rounds, with one JSON object per
- * line. An aggregator (roles/aggregator/metrics.h) and the simulator write it; reports and
+ * line. An aggregator (metrics/metrics.h) and the simulator write it; reports and
  * comparisons read it. The table below is the only list of its members.
  *
  *     run_line l = run_line_of(3);                             // every number is NAN (unknown)

@@ -24,7 +24,7 @@
 #include "config/settings.h"
 #include "net/local_http.h"
 #include "protocol/task.h"
-#include "roles/aggregator/waiting.h"
+#include "roles/waiting.h"
 #include "sum/round_report.h"
 
 /* Serves these pages, /healthz among them; *out is NULL if the setting is empty. */

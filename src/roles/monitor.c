@@ -2,8 +2,8 @@
 
 #include "base/file.h"
 #include "base/hex.h"
+#include "metrics/metrics.h"
 #include "protocol/modes/mode.h"
-#include "roles/aggregator/metrics.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
 #include "base/dir.h"
 #include "base/file.h"
 #include "config/settings.h"
+#include "fed/step.h"
 #include "protocol/task_model.h"
-#include "roles/aggregator/step.h"
 #include "simulate/servers.h"
 
 #include <limits.h>

@@ -1,12 +1,12 @@
 #include "simulate/experiment.h"
 
 #include "crypto/ahe/paillier.h"
+#include "fed/hook.h"
 #include "model/corpus/partition.h"
 #include "model/engine/engine.h"
 #include "model/lm_settings.h"
 #include "protocol/modes/mode.h"
 #include "protocol/task_make.h"
-#include "roles/client/hook.h"
 
 #include <assert.h>
 #include <errno.h>

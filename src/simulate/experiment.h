@@ -43,7 +43,7 @@ typedef struct experiment {
     uint32_t clients;
     unsigned threads;
     const char *device, *precision; /* model/engine/engine.h; borrowed; NULL: cpu, bf16 */
-    const char *trainer;            /* command of roles/client/hook.h; borrowed; NULL: none */
+    const char *trainer;            /* command of fed/hook.h; borrowed; NULL: none */
     uint64_t trainer_timeout, trainer_memory;
     /* data; strings borrowed from the settings */
     const char *data; /* "": generated text */

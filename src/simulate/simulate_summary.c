@@ -1,7 +1,7 @@
 #include "base/hex.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "roles/aggregator/metrics.h"
+#include "metrics/metrics.h"
 #include "simulate/simulate.h"
 
 #include <math.h>

@@ -4,9 +4,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "fed/train.h"
 #include "privacy/mechanism/quantise.h"
 #include "protocol/update.h"
-#include "roles/client/train.h"
 
 #include <assert.h>
 #include <math.h>

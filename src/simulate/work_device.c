@@ -9,8 +9,8 @@
  *  3. An update that is not finite counts as diverged, as on the CPU. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "fed/train.h"
 #include "protocol/modes/mode.h"
-#include "roles/client/train.h"
 #include "simulate/clear.h"
 #include "simulate/work_inside.h"
 

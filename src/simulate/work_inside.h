@@ -3,8 +3,8 @@
 #define SIMULATE_WORK_INSIDE_H
 
 #include "crypto/ahe/ahe.h"
+#include "fed/hook.h"
 #include "model/engine/engine.h"
-#include "roles/client/hook.h"
 #include "simulate/named_coins.h"
 #include "simulate/work.h"
 

@@ -7,9 +7,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "fed/hook.h"
 #include "net/web_server.h"
 #include "privacy/accountant/accountant.h"
-#include "roles/client/hook.h"
 #include "simulate/simulate.h"
 
 #include <inttypes.h>

@@ -4,10 +4,10 @@
 
 #include "base/file.h"
 #include "base/hex.h"
+#include "metrics/metrics.h"
 #include "page/state.h"
 #include "protocol/modes/mode.h"
 #include "report/report.h"
-#include "roles/aggregator/metrics.h"
 #include "roles/health.h"
 #include "sum/terms.h"
 

@@ -45,7 +45,7 @@
 #include "page/page.h"
 #include "protocol/task.h"
 #include "roles/aggregator/release.h"
-#include "roles/aggregator/waiting.h"
+#include "roles/waiting.h"
 #include "sum/round_report.h"
 
 extern const setting_def aggregator_schema[];

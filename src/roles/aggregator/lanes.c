@@ -12,7 +12,6 @@
 #include "base/cond.h"
 #include "base/ct.h"
 #include "base/sha256.h"
-#include "roles/lane_words.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -67,20 +66,6 @@ struct lanes {
     lane lane[LANES_MAX];
     unsigned started;
 };
-
-uint64_t lanes_session(const task *t)
-{
-    uint64_t n = 2 * t->values, least = t->values / (SLICE_PARTS_MAX / 2) + 1;
-    n = n < 1 << 16 ? 1 << 16 : n > 1 << 20 ? 1 << 20 : n;
-    n = n < least ? least : n;
-    return n < SHARES_COUNT_MAX ? n : SHARES_COUNT_MAX;
-}
-
-uint64_t lanes_pool_max(const task *t)
-{
-    uint64_t n = 2 * t->values + LANES_MAX * lanes_session(t);
-    return n < SHARES_POOL_MAX ? n : SHARES_POOL_MAX;
-}
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 

@@ -3,10 +3,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "fed/step.h"
 #include "model/engine/engine.h"
 #include "protocol/task_model.h"
 #include "roles/aggregator/integers.h"
-#include "roles/aggregator/step.h"
 
 #include <dirent.h>
 #include <inttypes.h>

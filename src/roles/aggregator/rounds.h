@@ -17,8 +17,8 @@
 #include "roles/aggregator/ingest.h"
 #include "roles/aggregator/lanes.h"
 #include "roles/aggregator/release.h"
-#include "roles/aggregator/waiting.h"
 #include "roles/audit/audit_log.h"
+#include "roles/waiting.h"
 #include "sum/as_rounds.h"
 
 typedef struct rounds rounds;
@@ -61,7 +61,7 @@ typedef struct csp_request csp_request;
 
 sefl_status rounds_enrol(rounds *r, csp_request **out, const enrol_claim *c,
                          const enrol_proof *p) SEFL_MUST_CHECK;
-/* Queues the bytes of a verified voucher (roles/csp/vouch.h). When CSP answers YES, the voucher's
+/* Queues the bytes of a verified voucher (roles/vouch.h). When CSP answers YES, the voucher's
  * key is stored in the journal (store/disk/upload_keys.h), even if the client has disconnected by
  * then. */
 sefl_status rounds_vouch(rounds *r, csp_request **out, sefl_span bytes) SEFL_MUST_CHECK;

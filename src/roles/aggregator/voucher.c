@@ -1,7 +1,7 @@
 /* VOUCHER: a client vouches for its upload key (protocol/voucher.h, rounds.h). */
 #include "roles/aggregator/http.h"
 
-#include "roles/csp/vouch.h"
+#include "roles/vouch.h"
 
 #include <string.h>
 

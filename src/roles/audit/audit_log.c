@@ -291,6 +291,35 @@ static sefl_status sync_lines(audit_log *a)
     return SEFL_OK;
 }
 
+/* A field with bytes in hex; text owns the digits. */
+static sefl_status hex_field(log_field *out, sefl_buf *text, const char *key, sefl_span bytes)
+{
+    SEFL_PASS(wr_hex(text, bytes.p, bytes.n));
+    SEFL_PASS(wr_u8(text, 0));
+    *out = lf_str(key, (const char *)text->p);
+    return SEFL_OK;
+}
+
+sefl_status audit_add_bytes(audit_log *log, const char *kind, uint64_t round, const uint8_t *digest,
+                            const char *key, sefl_span bytes)
+{
+    sefl_buf text = { 0 };
+    log_field f = { 0 };
+    sefl_status st = hex_field(&f, &text, key, bytes);
+    if (st == SEFL_OK && digest)
+        audit_add(log, kind, lf_u64("round", round), lf_key("digest", digest), f);
+    else if (st == SEFL_OK)
+        audit_add(log, kind, lf_u64("round", round), f);
+    buf_clear(&text);
+    return st;
+}
+
+void audit_add_charge(audit_log *log, uint64_t round, const ledger_head *h)
+{
+    audit_add(log, "charged", lf_u64("round", round), lf_u64("records", h->records),
+              lf_key("ledger", h->hash));
+}
+
 sefl_status audit_log_sync(audit_log *a)
 {
     if (!a)

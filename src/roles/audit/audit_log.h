@@ -28,15 +28,15 @@
  * together at most AUDIT_REFUSED_PER_S a second. The entry more_refused counts the rest before the
  * next checkpoint.
  *
- * Durability. audit_add only appends to memory. The stores of both servers (audit_stores.h) sync
- * the log before they make the next fact durable, and the roles sync it once a second. After a
- * failed write or sync the log writes all lines again that are not durable, so none is lost while
- * the process lives. Each step of a round that a crash or a failure interrupts is repeated, and so
- * is its entry: the same entry may occur twice. audit_log_open removes an incomplete last line and
- * writes the rest again. It refuses a log that ends before audit.head, that lacks audit.head or the
- * journal's checkpoint (SEFL_ESTATE), or whose last line was changed (SEFL_EPROTO), and one that
- * another process uses (SEFL_ESTATE). If log and audit.head are both missing, though the journal
- * names a checkpoint, a new log begins with the entry log_lost.
+ * Durability. audit_add only appends to memory. The stores of both servers (audit_as.h,
+ * audit_csp.h) sync the log before they make the next fact durable, and the roles sync it once a
+ * second. After a failed write or sync the log writes all lines again that are not durable, so none
+ * is lost while the process lives. Each step of a round that a crash or a failure interrupts is
+ * repeated, and so is its entry: the same entry may occur twice. audit_log_open removes an
+ * incomplete last line and writes the rest again. It refuses a log that ends before audit.head,
+ * that lacks audit.head or the journal's checkpoint (SEFL_ESTATE), or whose last line was changed
+ * (SEFL_EPROTO), and one that another process uses (SEFL_ESTATE). If log and audit.head are both
+ * missing, though the journal names a checkpoint, a new log begins with the entry log_lost.
  * Threads: any.   Secrets: the signing key, which it borrows. */
 #ifndef ROLES_AUDIT_AUDIT_LOG_H
 #define ROLES_AUDIT_AUDIT_LOG_H
@@ -45,6 +45,7 @@
 #include "crypto/sign.h"
 #include "net/x509.h"
 #include "store/journal/journal.h"
+#include "store/ledger.h"
 
 #define AUDIT_LOG_NAME  "audit.jsonl"
 #define AUDIT_HEAD_NAME "audit.head"
@@ -80,6 +81,11 @@ void audit_log_add(audit_log *a, const char *kind, const log_field *fields);
  * may repeat as often as it likes. */
 void audit_log_once(audit_log *a, const char *kind, const log_field *fields);
 #define audit_once(a, kind, ...) audit_log_once((a), (kind), LOG_FIELDS(__VA_ARGS__))
+/* Adds an entry about a round with some public bytes, and a digest (NULL: none). */
+sefl_status audit_add_bytes(audit_log *a, const char *kind, uint64_t round, const uint8_t *digest,
+                            const char *key, sefl_span bytes) SEFL_MUST_CHECK;
+/* Adds the entry of a round's charge; h: the ledger's head after it. */
+void audit_add_charge(audit_log *a, uint64_t round, const ledger_head *h);
 /* Adds an entry of the kind "refused", within the limits. */
 void audit_log_refused(audit_log *a, const log_field *fields);
 #define audit_refused(a, ...) audit_log_refused((a), LOG_FIELDS(__VA_ARGS__))

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/ct.h"
-#include "roles/client/train.h"
+#include "fed/train.h"
 
 #include <stdio.h>
 #include <string.h>

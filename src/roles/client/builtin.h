@@ -17,8 +17,8 @@
 
 #include "base/log.h"
 #include "base/pool.h"
+#include "fed/trainer.h"
 #include "model/corpus/corpus.h"
-#include "roles/client/trainer.h"
 #include "store/record_list.h"
 
 typedef struct builtin_config {

@@ -2,11 +2,11 @@
 
 #include "config/yaml/yaml.h"
 #include "crypto/sign.h"
+#include "fed/hook.h"
 #include "model/engine/engine.h"
 #include "model/lm_settings.h"
 #include "net/https_client.h"
 #include "protocol/modes/mode.h"
-#include "roles/client/hook.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,9 +3,9 @@
 #ifndef ROLES_CLIENT_INSIDE_H
 #define ROLES_CLIENT_INSIDE_H
 
+#include "fed/hook.h"
 #include "roles/client/builtin.h"
 #include "roles/client/client.h"
-#include "roles/client/hook.h"
 #include "roles/client/models.h"
 #include "roles/client/net.h"
 #include "roles/client/store.h"

@@ -2,7 +2,7 @@
 
 #include "protocol/counted.h"
 #include "protocol/http.h"
-#include "roles/csp/vouch.h"
+#include "roles/vouch.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,9 +5,9 @@
 #include "base/file.h"
 #include "base/outfile.h"
 #include "crypto/ahe/ahe.h"
+#include "fed/train.h"
 #include "protocol/task_model.h"
 #include "protocol/update.h"
-#include "roles/client/train.h"
 
 #include <assert.h>
 #include <errno.h>

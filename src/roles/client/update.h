@@ -32,9 +32,9 @@
 #include "base/coins.h"
 #include "base/pool.h"
 #include "base/progress.h"
+#include "fed/trainer.h"
 #include "protocol/head.h"
 #include "protocol/round.h"
-#include "roles/client/trainer.h"
 
 /* Shows a test program the integers before encryption. The sefl program never sets it. */
 typedef void client_observer(void *ctx, uint64_t round, const int64_t *X, size_t n);

@@ -4,8 +4,8 @@
 #include "roles/csp/inside.h"
 
 #include "base/file.h"
+#include "metrics/metrics.h"
 #include "page/state.h"
-#include "roles/aggregator/metrics.h"
 #include "roles/health.h"
 #include "sum/terms.h"
 

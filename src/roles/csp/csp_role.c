@@ -11,9 +11,9 @@
 #include "protocol/http.h"
 #include "protocol/modes/mode.h"
 #include "roles/ca.h"
-#include "roles/csp/vouch.h"
 #include "roles/health.h"
 #include "roles/server.h"
+#include "roles/vouch.h"
 #include "store/disk/upload_keys.h"
 
 #include <inttypes.h>

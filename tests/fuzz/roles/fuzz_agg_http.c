@@ -13,7 +13,7 @@
 #include "protocol/version.h"
 #include "roles/aggregator/http.h"
 #include "roles/ca.h"
-#include "roles/csp/vouch.h"
+#include "roles/vouch.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
  * No crash, no hang. CSP answers YES only to the pair of its link and to the count of its task;
  * nothing enters the pool, since the harness cannot complete a session, and no seed leaves. */
 #include "fuzz/tape.h"
-#include "roles/lane_words.h"
+#include "roles/csp/lane_host.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

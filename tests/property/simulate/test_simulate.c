@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "fed/train.h"
 #include "privacy/filter.h"
-#include "roles/client/train.h"
 
 #include <math.h>
 

@@ -2,10 +2,10 @@
 #include "support/folder.h"
 
 #include "base/file.h"
+#include "fed/trainer.h"
 #include "model/lm.h"
 #include "paper/locals.h"
 #include "paper/paper.h"
-#include "roles/client/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>

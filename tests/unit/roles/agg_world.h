@@ -8,10 +8,11 @@
 #include "unit/sum/link_pair.h"
 
 #include "base/file.h"
+#include "fed/step.h"
 #include "model/model_open.h"
 #include "protocol/update.h"
 #include "roles/aggregator/rounds.h"
-#include "roles/aggregator/step.h"
+#include "roles/csp/lane_host.h"
 #include "store/disk/account_disk.h"
 #include "store/disk/as_disk.h"
 #include "store/disk/upload_keys.h"

@@ -22,7 +22,7 @@
 #include "protocol/http.h"
 #include "protocol/update.h"
 #include "protocol/version.h"
-#include "roles/csp/vouch.h"
+#include "roles/vouch.h"
 
 #include <pthread.h>
 #include <stdlib.h>

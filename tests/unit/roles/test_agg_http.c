@@ -4,10 +4,11 @@
 #include "net/https_client.h"
 #include "net/https_server.h"
 #include "protocol/http.h"
+#include "roles/aggregator/audit_as.h"
 #include "roles/aggregator/http.h"
-#include "roles/audit/audit_stores.h"
 #include "roles/client/proof.h"
-#include "roles/csp/vouch.h"
+#include "roles/csp/audit_csp.h"
+#include "roles/vouch.h"
 #include "unit/net/net_ids.h"
 
 #include <fcntl.h>

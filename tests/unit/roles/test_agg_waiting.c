@@ -1,6 +1,6 @@
 #include "support/check.h"
 
-#include "roles/aggregator/waiting.h"
+#include "roles/waiting.h"
 
 static void quick_rounds_add_no_lines(void **state)
 {

@@ -4,8 +4,9 @@
 #include "support/folder.h"
 
 #include "base/file.h"
+#include "roles/aggregator/audit_as.h"
 #include "roles/audit/audit_read.h"
-#include "roles/audit/audit_stores.h"
+#include "roles/csp/audit_csp.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,8 @@
 #include "base/file.h"
 #include "mpc/garble/garble.h"
 #include "net/handshakes.h"
-#include "roles/lane_words.h"
+#include "roles/aggregator/lanes.h"
+#include "roles/csp/lane_host.h"
 #include "sum/csp.h"
 #include "support/bent.h"
 

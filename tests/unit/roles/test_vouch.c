@@ -3,7 +3,7 @@
 #include "unit/net/net_ids.h"
 
 #include "base/file.h"
-#include "roles/csp/vouch.h"
+#include "roles/vouch.h"
 
 #include "vectors/protocol/sealed.h"
 

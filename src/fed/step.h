@@ -23,8 +23,8 @@
  * AS writes it before that round's model. After a crash between the two, AS repeats the step from
  * the previous round's file, which it deletes only once the model's round is durably released.
  * Threads: one owner.   Secrets: none (released numbers). */
-#ifndef ROLES_AGGREGATOR_STEP_H
-#define ROLES_AGGREGATOR_STEP_H
+#ifndef FED_STEP_H
+#define FED_STEP_H
 
 #include "base/pool.h"
 #include "protocol/task.h"

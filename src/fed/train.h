@@ -17,8 +17,8 @@
  * The dropout seed is not secret: the first 8 bytes of SHA-256("sefl dropout 1", task id, round
  * u64, client). Results do not depend on the pool. Secret: text, v, X, coins. Not constant-time (it
  * runs on the owner's machine). Threads: one owner. */
-#ifndef ROLES_CLIENT_TRAIN_H
-#define ROLES_CLIENT_TRAIN_H
+#ifndef FED_TRAIN_H
+#define FED_TRAIN_H
 
 #include "base/progress.h"
 #include "base/random.h"

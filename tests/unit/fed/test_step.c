@@ -1,4 +1,4 @@
-#include "roles/aggregator/step.h"
+#include "fed/step.h"
 
 #include "base/alloc.h"
 #include "base/file.h"

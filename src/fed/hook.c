@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "roles/client/hook.h"
+#include "fed/hook.h"
 
 #include "base/alloc.h"
 #include "base/child.h"

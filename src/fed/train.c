@@ -1,4 +1,4 @@
-#include "roles/client/train.h"
+#include "fed/train.h"
 
 #include "base/alloc.h"
 #include "base/ct.h"

@@ -7,8 +7,8 @@
  *      "open_bytes":5000000,"time":1790000000}
  *
  * Threads: one owner.   Secrets: none. */
-#ifndef ROLES_AGGREGATOR_METRICS_H
-#define ROLES_AGGREGATOR_METRICS_H
+#ifndef METRICS_METRICS_H
+#define METRICS_METRICS_H
 
 #include "base/status.h"
 #include "protocol/task.h"

@@ -1,4 +1,4 @@
-#include "roles/aggregator/waiting.h"
+#include "roles/waiting.h"
 
 #include <inttypes.h>
 #include <stdio.h>

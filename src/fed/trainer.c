@@ -1,4 +1,4 @@
-#include "roles/client/trainer.h"
+#include "fed/trainer.h"
 
 #include "base/alloc.h"
 

@@ -26,10 +26,10 @@
  *
  * Threads: a hook has one owner; several hooks may share a folder after hook_open.
  * Secrets: the command sees the model and the owner's data, but gets no key. */
-#ifndef ROLES_CLIENT_HOOK_H
-#define ROLES_CLIENT_HOOK_H
+#ifndef FED_HOOK_H
+#define FED_HOOK_H
 
-#include "roles/client/trainer.h"
+#include "fed/trainer.h"
 
 enum { HOOK_LOG = 8 << 20 };
 #define HOOK_DEVICE "the owner's command" /* what trains, in logs */

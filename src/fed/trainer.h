@@ -38,8 +38,8 @@
  * Secret: theta is public, everything a trainer writes is secret; the caller wipes v, and
  * trainer_of_dense wipes its copies. Not constant-time: training runs on the owner's machine.
  * Threads: the client calls a port from one thread; a port may use others inside a call. */
-#ifndef ROLES_CLIENT_TRAINER_H
-#define ROLES_CLIENT_TRAINER_H
+#ifndef FED_TRAINER_H
+#define FED_TRAINER_H
 
 #include "base/progress.h"
 #include "base/random.h"

@@ -2,10 +2,10 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/hex.h"
+#include "fed/step.h"
 #include "protocol/task_model.h"
 #include "roles/aggregator/integers.h"
 #include "roles/aggregator/release.h"
-#include "roles/aggregator/step.h"
 #include "roles/audit/verify_inside.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-#include "roles/aggregator/metrics.h"
+#include "metrics/metrics.h"
 
 #include "base/clock.h"
 #include "base/hex.h"

@@ -8,8 +8,8 @@
  * not more often than that. So quick rounds add nothing to the log.
  * Threads: one owner.   Secrets: none; the line is for AS's own terminal and log, and clients do
  * not get it. */
-#ifndef ROLES_AGGREGATOR_WAITING_H
-#define ROLES_AGGREGATOR_WAITING_H
+#ifndef ROLES_WAITING_H
+#define ROLES_WAITING_H
 
 #include "base/log.h"
 

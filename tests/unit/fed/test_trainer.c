@@ -1,5 +1,5 @@
 /* The port of trainers that know only dense tensors. */
-#include "roles/client/trainer.h"
+#include "fed/trainer.h"
 
 #include "base/alloc.h"
 #include "support/check.h"

@@ -1,4 +1,4 @@
-#include "roles/csp/vouch.h"
+#include "roles/vouch.h"
 
 #include "base/file.h"
 

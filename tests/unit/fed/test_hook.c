@@ -4,8 +4,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "fed/hook.h"
 #include "model/file/exchange.h"
-#include "roles/client/hook.h"
 
 #include <dirent.h>
 #include <math.h>
