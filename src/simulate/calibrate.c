@@ -289,7 +289,7 @@ static sefl_status time_rounds(const bench *b, rates *r)
     size_t most = paillier ? LARGE_PAILLIER : LARGE, least = paillier ? SMALL_PAILLIER : SMALL;
     uint32_t clients[2] = { FEW, paillier ? MANY_PAILLIER : MANY };
     uint64_t began = clock_now_ns();
-    if (!b->s->e->protection->release)
+    if (!b->s->e->protection->quantises)
         return SEFL_OK;
     most = b->t->values < most ? b->t->values : most;
     least = least > most / 2 ? most / 2 : least;

@@ -79,20 +79,11 @@ static void participation(plan *p, const federation *s)
 
 /* ---- privacy --------------------------------------------------------------------------------- */
 
-/* Returns the task as if it claimed something, for the accountant. */
-static task as_claimed(const task *t)
-{
-    task as_if = *t;
-    as_if.claim = true;
-    as_if.amplified = t->sampling == TASK_OPEN && t->enough == 0;
-    return as_if;
-}
-
 /* Computes epsilon of `count` rounds. Against a server sampling does not amplify. */
 static sefl_status epsilon_of(dp_claim *server, dp_claim *others, const task *t, uint64_t count,
                               double delta)
 {
-    const task as_if = as_claimed(t);
+    const task as_if = plan_as_claimed(t);
     const dp_event against = task_event_server(&as_if, count), ev = task_event(&as_if, count);
     dp_question q = { .delta = delta };
     SEFL_PASS(dp_epsilon(server, &against, 1, &q));
@@ -110,23 +101,10 @@ static sefl_status budget(plan *p, const task *t)
     return SEFL_OK;
 }
 
-/* Returns the noise of the task's mode; for a mode without noise, the usual one. */
-static const dp_source *source_of(const task *t)
-{
-    const dp_source *source = task_mode(t)->source;
-    return source ? source : &dp_sources[DP_SOURCE_USUAL];
-}
-
 /* Returns the growth of the noise if two servers add it; a trusted server adds it once. */
 static double noises(const federation *s)
 {
-    return s->e->protection->two_servers ? sqrt(source_of(&s->task)->noises) : 1;
-}
-
-/* Returns the number of clipped contributions per client: one, or one per record. */
-static double clips(const task *t)
-{
-    return t->unit == TASK_UNIT_RECORD ? t->records_max : 1;
+    return s->e->protection->two_servers ? sqrt(plan_source(&s->task)->noises) : 1;
 }
 
 double plan_noise_ratio(const federation *s, double clients)
@@ -135,7 +113,7 @@ double plan_noise_ratio(const federation *s, double clients)
     if (!task_mode(t)->noisy)
         return 0;
     return clients > 0
-               ? noises(s) * task_model_z(t) * sqrt((double)t->values) / (clients * clips(t))
+               ? noises(s) * task_model_z(t) * sqrt((double)t->values) / (clients * plan_clips(t))
                : HUGE_VAL;
 }
 
@@ -145,50 +123,11 @@ const char *plan_fewer_values(const federation *s)
                             : "a larger model.block, fewer trained values (training.only)";
 }
 
-sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double delta)
-{
-    dp_event want = { .noise = source_of(t)->law, .rate = 1, .count = t->rounds, .dim = t->values };
-    double root = sqrt((double)t->values), z;
-    const double each = clips(t);
-    *out = (plan_need){ .epsilon = epsilon, .delta = delta };
-    out->turns = t->separation;
-    if (t->filter.b > 0) { /* correlated: what the last model contains counts */
-        task as_if = as_claimed(t);
-        as_if.epsilon = epsilon, as_if.delta = delta;
-        SEFL_PASS(task_budget_z(&z, &as_if));
-        out->z = z;
-        z *= task_model_z(t) / t->grid.z;
-    } else {
-        const task as_if = as_claimed(t);
-        want.count = task_event_server(&as_if, t->rounds).count;
-        SEFL_PASS(dp_find_z(&z, &want, epsilon, &(dp_question){ .delta = delta }));
-        out->z = z;
-    }
-    out->clients = (uint64_t)ceil(z * root / PLAN_RATIO_GOOD / each);
-    out->no_larger = (uint64_t)ceil(z * root / PLAN_RATIO_BAD / each);
-    return SEFL_OK;
-}
-
-void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n)
-{
-    char in_all[48] = "";
-    if (n->turns > 1)
-        snprintf(in_all, sizeof in_all, ", %" PRIu64 " in all, since they take turns",
-                 n->clients * n->turns);
-    if (n->z > 0)
-        snprintf(out, PLAN_NEED_TEXT,
-                 "over these rounds needs z = %.3f and, by a rule of thumb, about %" PRIu64
-                 " client%s per round%s",
-                 ceil(n->z * 1000) / 1000, n->clients, n->clients == 1 ? "" : "s", in_all);
-    else
-        snprintf(out, PLAN_NEED_TEXT, "over these rounds is impossible with any noise");
-}
-
 sefl_status plan_spend(plan_spent *out, const federation *s, uint64_t rounds)
 {
     const task *t = &s->task;
     dp_claim server, others;
-    const task as_if = as_claimed(t);
+    const task as_if = plan_as_claimed(t);
     const dp_event ev = task_event(&as_if, 1);
     *out = (plan_spent){ .delta = t->claim                  ? t->delta
                                   : s->e->classic_delta > 0 ? s->e->classic_delta
@@ -269,7 +208,7 @@ static sefl_status privacy(plan *p, const federation *s)
 static void three_ways(plan *p, const federation *s)
 {
     const task *t = &s->task;
-    const dp_source *source = source_of(t);
+    const dp_source *source = plan_source(t);
     dp_turns_plan *w = &p->ways;
     if (!p->noise || t->sampling != TASK_ALL || p->unit_record || t->server == TASK_ADAM ||
         task_slots(t) > 0 || (source->noises > 1 && !s->e->protection->two_servers))

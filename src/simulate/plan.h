@@ -19,11 +19,9 @@
 #include "base/json.h"
 #include "privacy/plan.h"
 #include "simulate/calibrate.h"
+#include "simulate/plan_need.h"
 
-#define PLAN_RATIO_BAD  1.0
-#define PLAN_RATIO_GOOD (1.0 / 3)
-#define PLAN_EPSILON    8.0
-#define PLAN_DELTA      1e-6 /* used if the task claims nothing and has no classic_epsilon */
+#define PLAN_DELTA 1e-6 /* used if the task claims nothing and has no classic_epsilon */
 
 enum { PLAN_WARNINGS = 12, PLAN_WARNING_MAX = 400 };
 
@@ -41,15 +39,6 @@ void plan_warnings_json(json *j, const plan_warnings *w);
 typedef struct plan_seconds {
     double train, encrypt, sum, twopc, step, eval, wall;
 } plan_seconds;
-
-/* The requirements of a claim (epsilon, delta) over all rounds of a task: joint noise with this z,
- * and enough clients per round that their sum exceeds the noise. */
-typedef struct plan_need {
-    double epsilon, delta, z;
-    uint64_t clients;   /* clients for a noise ratio of PLAN_RATIO_GOOD */
-    uint64_t turns;     /* rounds.separation: so many times as many clients in all */
-    uint64_t no_larger; /* clients for a noise ratio of PLAN_RATIO_BAD */
-} plan_need;
 
 /* The two epsilons of a number of rounds. */
 typedef struct plan_spent {
@@ -110,15 +99,6 @@ const char *plan_fewer_values(const federation *s);
 
 /* Computes the epsilons of `rounds` releases, even if the task claims nothing. */
 sefl_status plan_spend(plan_spent *out, const federation *s, uint64_t rounds) SEFL_MUST_CHECK;
-
-/* Computes the requirements of the claim; fails if no z achieves epsilon. */
-sefl_status plan_need_of(plan_need *out, const task *t, double epsilon,
-                         double delta) SEFL_MUST_CHECK;
-
-enum { PLAN_NEED_TEXT = 160 };
-/* Writes "over these rounds needs z = 2.393 and, by a rule of thumb, about 1048 clients per
- * round": then the noise is a third of the largest sum of updates. */
-void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n);
 
 /* Computes the totals of `rounds` rounds. */
 sefl_status plan_classic_of(plan_classic *out, const federation *s,

@@ -231,7 +231,10 @@ static sefl_status clear_reveal(void *ctx, uint64_t round, uint64_t attempt, int
         memcpy(w, v->got.sum, v->f->task.values * sizeof *w);
         return SEFL_OK;
     }
-    return e->protection->release ? e->protection->release(w, &c, v->got.sum) : SEFL_OK;
+    if (!e->protection->quantises)
+        return SEFL_OK;
+    return e->protection->central ? clear_central(w, &c, v->got.sum)
+                                  : clear_release(w, &c, v->got.sum);
 }
 
 static const as_clear in_the_clear = { .sign = clear_sign, .reveal = clear_reveal };

@@ -242,7 +242,7 @@ static sefl_status add_noise(work *w)
     engine_noise n;
     if (!work_adds_noise(w))
         return SEFL_OK;
-    SEFL_PASS(e->protection->central(
+    SEFL_PASS(clear_central_noise(
         &n, &(clear_facts){ .task = w->t, .seed = e->seed, .round = w->header.round }));
     return engine_sum_noise(w->judge, &n);
 }

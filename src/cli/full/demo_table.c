@@ -3,7 +3,7 @@
 #include "cli/print.h"
 
 #include "report/report.h"
-#include "simulate/plan.h"
+#include "simulate/plan_need.h"
 
 #include <errno.h>
 #include <inttypes.h>

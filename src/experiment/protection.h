@@ -4,18 +4,13 @@
  *     cdp    a trusted server sums quantised updates and adds the noise
  *     sefl   two servers with the task's release mode; with `crypto: full`, real cryptography
  *
- * Each protection is a row of the table in protection.c; no other code in src/simulate branches on
- * its name. Threads: any.   Secrets: none. */
+ * Each protection is a row of the table in protection.c; no other code branches on its name.
+ * simulate/clear.h computes the releases of the last two.
+ * Threads: any.   Secrets: none. */
 #ifndef SIMULATE_PROTECTION_H
 #define SIMULATE_PROTECTION_H
 
-#include "base/status.h"
-
 #include <stdbool.h>
-#include <stdint.h>
-
-struct clear_facts;
-struct engine_noise;
 
 #define PROTECTION_WORDS "none cdp sefl"
 
@@ -25,11 +20,7 @@ typedef struct protection {
     const char *shown; /* name of the noise in `sefl compare`; NULL: as in the experiment */
     bool quantises;    /* clients upload integers */
     bool two_servers;  /* AS and CSP: uploads are encrypted, crypto: full is possible */
-    /* Releases a sum in the clear, as in simulate/clear.h; NULL if no integers are released. */
-    sefl_status (*release)(int64_t *out, const struct clear_facts *c, const int64_t *sum);
-    /* Computes the noise that `release` adds, so that a GPU can add it to its sum; NULL: not
-     * possible. */
-    sefl_status (*central)(struct engine_noise *out, const struct clear_facts *c);
+    bool central;      /* one server sees the sum of the integers and adds the noise */
 } protection;
 
 /* Returns NULL if the name is not in PROTECTION_WORDS. */

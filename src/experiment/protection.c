@@ -1,7 +1,5 @@
 #include "simulate/protection.h"
 
-#include "simulate/clear.h"
-
 #include <string.h>
 
 static const protection protections[] = {
@@ -10,9 +8,8 @@ static const protection protections[] = {
       .noise = "own", /* for its grid; the trusted server adds noise once, not twice */
       .shown = "central",
       .quantises = true,
-      .release = clear_central,
-      .central = clear_central_noise },
-    { .name = "sefl", .quantises = true, .two_servers = true, .release = clear_release },
+      .central = true },
+    { .name = "sefl", .quantises = true, .two_servers = true },
 };
 
 const protection *protection_named(const char *name)
