@@ -1,4 +1,4 @@
-# sefl_assets(LAYER): puts the files of src/LAYER/web into the layer, as the table of LAYER/assets.h.
+# sefl_assets(LAYER): puts the files of the layer's folder web into the layer, as the table of LAYER/assets.h.
 # This file is also the script that writes the table: cmake -DOUT=file.c -DFILES="a;b" -P this.
 #
 # The build runs the script again when one of the files changes. It needs CMake alone, and the same
@@ -34,7 +34,8 @@ endif()
 
 set(SEFL_ASSETS_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
 function(sefl_assets layer)
-    file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${layer}/web/*.*)
+    get_property(path GLOBAL PROPERTY SEFL_LAYER_PATH_${layer})
+    file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${path}/web/*.*)
     set(out ${CMAKE_BINARY_DIR}/generated/${layer}_assets.c)
     add_custom_command(OUTPUT ${out}
         COMMAND ${CMAKE_COMMAND} -DOUT=${out} "-DFILES=${files}" -P ${SEFL_ASSETS_SCRIPT}

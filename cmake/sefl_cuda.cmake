@@ -1,11 +1,11 @@
-# libsefl_cuda.so: the GPU plugin of model/engine/engine.h, built from src/model/cuda if nvcc is
+# libsefl_cuda.so: the GPU plugin of model/engine/engine.h, built from src/learn/cuda if nvcc is
 # installed. The file is next to the program and does not link against it. scripts/build-cuda does the
 # same without CMake. SEFL_CUDA=OFF leaves it out.
 option(SEFL_CUDA "Build the GPU plugin if nvcc is installed" ON)
 set(SEFL_CUDA_ARCH "-gencode arch=compute_90,code=sm_90 -gencode arch=compute_80,code=compute_80"
     CACHE STRING "nvcc's -gencode flags")
-file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/model/cuda/*.cu)
-file(GLOB cuda_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/model/cuda/*.cuh)
+file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/learn/cuda/*.cu)
+file(GLOB cuda_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/learn/cuda/*.cuh)
 find_program(SEFL_NVCC nvcc PATHS /usr/local/cuda/bin)
 
 if(NOT SEFL_CUDA OR SEFL_SANITIZE OR SEFL_CTIME OR SEFL_FUZZ) # nothing of it would be checked there
@@ -14,11 +14,13 @@ elseif(NOT SEFL_NVCC)
     message(STATUS "GPU plugin: not built, nvcc is not installed")
     return()
 elseif(NOT cuda_sources)
-    message(STATUS "GPU plugin: not built, src/model/cuda has no .cu files")
+    message(STATUS "GPU plugin: not built, src/learn/cuda has no .cu files")
     return()
 endif()
 message(STATUS "GPU plugin: built with ${SEFL_NVCC}")
 
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/roots/cuda/model)
+file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/learn/cuda ${CMAKE_BINARY_DIR}/roots/cuda/model/cuda SYMBOLIC)
 separate_arguments(cuda_arch UNIX_COMMAND "${SEFL_CUDA_ARCH}")
 set(cuda_objects "")
 foreach(source ${cuda_sources})
@@ -27,8 +29,9 @@ foreach(source ${cuda_sources})
     list(APPEND cuda_objects ${object})
     add_custom_command(OUTPUT ${object}
         COMMAND ${SEFL_NVCC} ${cuda_arch} -std=c++17 -O3 -I${CMAKE_SOURCE_DIR}/include
-            -I${CMAKE_SOURCE_DIR}/src -Xcompiler -fPIC,-fvisibility=hidden -c ${source} -o ${object}
-        DEPENDS ${source} ${cuda_headers} ${CMAKE_SOURCE_DIR}/src/model/engine/engine_ops.h
+            -I${CMAKE_BINARY_DIR}/roots/engine -I${CMAKE_BINARY_DIR}/roots/cuda
+            -Xcompiler -fPIC,-fvisibility=hidden -c ${source} -o ${object}
+        DEPENDS ${source} ${cuda_headers} ${CMAKE_SOURCE_DIR}/src/learn/engine/engine_ops.h
             ${CMAKE_SOURCE_DIR}/include/sefl/status.h
         COMMENT "Compiling ${stem}.cu" VERBATIM)
 endforeach()

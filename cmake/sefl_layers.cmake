@@ -1,10 +1,10 @@
 # sefl_layer(NAME [PATH dir] [AS dir] [DEPENDS layer...] [LIBS target...] [EXCLUDE dir...])
 #
-# One layer of the architecture: every .c file below src/PATH (PATH is NAME unless given) except
-# the folders in EXCLUDE, which are layers of their own. AS is its folder in #include lines (PATH
-# unless given). The include path of a layer holds one root for itself and one for each layer in
-# DEPENDS, and nothing is inherited: `#include "net/tls.h"` in a layer that does not list net is a
-# file not found. sefl_check_layers() guards the link side.
+# One layer of the architecture: every .c file below src/SEFL_FLOOR/PATH (PATH is NAME unless given)
+# except the folders in EXCLUDE, which are layers of their own. AS is its folder in #include lines
+# (PATH unless given). The include path of a layer holds one root for itself and one for each layer
+# in DEPENDS, and nothing is inherited: `#include "net/tls.h"` in a layer that does not list net is
+# a file not found. sefl_check_layers() guards the link side.
 set_property(GLOBAL PROPERTY SEFL_LAYERS "")
 
 function(sefl_layer name)
@@ -15,6 +15,8 @@ function(sefl_layer name)
     if(NOT L_AS)
         set(L_AS ${L_PATH})
     endif()
+    set(L_PATH ${SEFL_FLOOR}/${L_PATH})
+    list(TRANSFORM L_EXCLUDE PREPEND ${SEFL_FLOOR}/)
     set(folder ${CMAKE_SOURCE_DIR}/src/${L_PATH})
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.c)
     foreach(dir ${L_EXCLUDE})

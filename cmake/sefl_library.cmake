@@ -3,7 +3,7 @@
 # local: a program may use the same names. tests/e2e/test_library.sh compares them with cmake/sefl.symbols.
 set(public base privacy grid store api)
 if(NOT SEFL_CORE_ONLY)
-    list(APPEND public seeded config config_yaml crypto trust mpc_circuits mpc layout model report protocol
+    list(APPEND public seeded config config_yaml crypto trust mpc_circuits mpc layout text nn engine report protocol
         sum_both sum_as sum_csp fed metrics db journal disk net page
         party_common party_as party_csp party_client api_roles)
     if(SEFL_PG)

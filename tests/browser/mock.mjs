@@ -1,5 +1,5 @@
 // A server with made-up data, for what a small federation cannot show: ten thousand clients, an almost empty state,
-// problems of every kind. It serves the files of src/page/web as they are in the tree.
+// problems of every kind. It serves the files of src/host/page/web as they are in the tree.
 //
 //     const m = await mock('large');  m.url;  m.set({ phase: 'done' });  m.stop();
 //     node mock.mjs large 8080                     # to look at it
@@ -8,7 +8,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
-const web = path.join(path.dirname(fileURLToPath(import.meta.url)), '../../src/page/web');
+const web = path.join(path.dirname(fileURLToPath(import.meta.url)), '../../src/host/page/web');
 const types = {
     html: 'text/html; charset=utf-8',
     css: 'text/css; charset=utf-8',

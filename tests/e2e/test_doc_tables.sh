@@ -28,14 +28,14 @@ section '## The task' | awk -F'|' '/^\| `/ {
 same "members of a task" task_fields.h
 
 # names of the release modes
-sed -n '/define RELEASE_MODES/,/^$/s/^    M([A-Z]*, \([a-z]*\),.*/\1/p' src/protocol/modes/names.h > "$dir/code"
+sed -n '/define RELEASE_MODES/,/^$/s/^    M([A-Z]*, \([a-z]*\),.*/\1/p' src/core/protocol/modes/names.h > "$dir/code"
 [ "$(wc -l < "$dir/code")" -ge 3 ] || fail "the release modes were not found"
 # shellcheck disable=SC2016
 section '## The task' | awk -F'|' '/^\| `privacy.noise`/ { print $5 }' | grep -oE '[a-z]+' > "$dir/doc"
 same "release modes" mode.h
 
 # kinds of the link and their numbers
-sed -n '/define LINK_KIND_LIST/,/^$/p' src/protocol/link.h | grep -oE '\bX\([A-Z]+\)' | sed 's/X(\(.*\))/\1/' | awk '{ print NR - 1, $1 }' |
+sed -n '/define LINK_KIND_LIST/,/^$/p' src/core/protocol/link.h | grep -oE '\bX\([A-Z]+\)' | sed 's/X(\(.*\))/\1/' | awk '{ print NR - 1, $1 }' |
     sort > "$dir/code"
 [ "$(wc -l < "$dir/code")" -ge 18 ] || fail "the kinds of the link were not found"
 section '## The link between' | awk -F'|' '$2 ~ /^ [0-9]+ $/ && $3 ~ /^ [A-Z]+ $/ { print $2 + 0, $3 }' |
@@ -48,7 +48,7 @@ gets | awk -F'|' '{ print $2 }' | grep -oE '[A-Z]{2,}' | sort -u > "$dir/doc"
 awk '{ print $2 }' "$dir/code" | sort > "$dir/kinds"
 diff -u "$dir/kinds" "$dir/doc" || fail "the messages in THREATS.md, What CSP gets, are not those of link.h"
 for list in 'head.h HEAD_FIELDS' 'round.h ROUND_HEADER_FIELDS' 'round.h ROUND_STATEMENT_FIELDS'; do
-    sed -n "/define ${list#* }(/,/[^\\\\]\$/p" "src/protocol/${list% *}" | grep -oE 'X\([a-z0-9]+, [a-z_0-9]+\)|X\([a-z_]+, [0-9A-Z]' |
+    sed -n "/define ${list#* }(/,/[^\\\\]\$/p" "src/core/protocol/${list% *}" | grep -oE 'X\([a-z0-9]+, [a-z_0-9]+\)|X\([a-z_]+, [0-9A-Z]' |
         sed -E 's/X\((u16|u32|u64|hash), ([a-z_0-9]+)\)/\2/; s/X\(([a-z_]+), .*/\1/' > "$dir/fields"
     [ "$(wc -l < "$dir/fields")" -ge 4 ] || fail "the fields of $list were not found"
     while read -r field; do
@@ -57,17 +57,17 @@ for list in 'head.h HEAD_FIELDS' 'round.h ROUND_HEADER_FIELDS' 'round.h ROUND_ST
 done
 
 # refusals of CSP, and reasons for refusing a head
-sed -n '/define LINK_NO_LIST/,/^$/s/^    X(\([A-Z]*\), \([0-9]*\),.*/\2 \1/p' src/protocol/link.h | sort > "$dir/code"
+sed -n '/define LINK_NO_LIST/,/^$/s/^    X(\([A-Z]*\), \([0-9]*\),.*/\2 \1/p' src/core/protocol/link.h | sort > "$dir/code"
 section '## The link between' | awk -F'|' '/^\| [A-Z]+ .*\| [0-9]+ \|/ {
         for (i = 2; i < NF; i += 2) { split($i, w, " "); if (w[1] ~ /^[A-Z]+$/) print $(i + 1) + 0, w[1] } }' |
     sort > "$dir/doc"
 same "refusals of the link" link.h
-sed -n '/define HEAD_REASON_LIST/,/^$/s/^    X(\([A-Z]*\), \([0-9]*\),.*/\2 \1/p' src/protocol/link.h | sort > "$dir/code"
+sed -n '/define HEAD_REASON_LIST/,/^$/s/^    X(\([A-Z]*\), \([0-9]*\),.*/\2 \1/p' src/core/protocol/link.h | sort > "$dir/code"
 section '## Sealed seeds' | grep -o '| [1-9] [A-Z]* |' | tr -d '|' | awk '{ print $1, $2 }' | sort > "$dir/doc"
 same "reasons against a head" link.h
 
 # kinds of signatures
-sed -n 's/^    SIGN_[A-Z]* = \([0-9]*\), *\/\* "\([a-z ]*\)".*/\1 \2/p' src/crypto/sign.h | sort > "$dir/code"
+sed -n 's/^    SIGN_[A-Z]* = \([0-9]*\), *\/\* "\([a-z ]*\)".*/\1 \2/p' src/core/crypto/sign.h | sort > "$dir/code"
 section '## Signed documents' | awk -F'|' '/^\| [0-9]/ {
         for (i = 2; i < NF; i++) if ($i ~ /^ [0-9]+ $/) { n = $i + 0; name = $(i + 1); gsub(/^ | $/, "", name); print n, name } }' |
     sort > "$dir/doc"
@@ -81,7 +81,7 @@ awk -F'"' '/^#define HTTP_[A-Z]*_PATH/ { split($1, w, " "); path[w[2]] = $2 }
     on && /^    X\(/ {
         name = $3; gsub(/[, ]/, "", name)
         print $2, (name == "" ? $4 : path[name])
-    }' src/protocol/http.h | sort > "$dir/code"
+    }' src/core/protocol/http.h | sort > "$dir/code"
 # shellcheck disable=SC2016 # backquotes of the texts
 section '## AS over HTTPS' | sed -n '/^| request/,/^$/p' | grep -o '`[A-Z]* /[^`?]*' | tr -d '\140' | sort -u > "$dir/doc"
 same "calls" http.h
@@ -133,7 +133,7 @@ done
 # shellcheck disable=SC2016
 grep -ohE '`(unit|property|vectors|e2e)\.[a-z0-9_.]+`' README.md CONTRIBUTING.md docs/*.md | tr -d '\140' | sort -u > "$dir/doc"
 while IFS=. read -r kind layer name; do
-    case $kind in e2e) file=tests/e2e/test_$layer.sh ;; *) file=tests/$kind/$layer/test_$name.c ;; esac
+    case $kind in e2e) file=tests/e2e/test_$layer.sh ;; *) file=$(dirname "$SEFL")/tests/$kind.$layer.$name ;; esac
     [ -e "$file" ] || fail "a text names the test $kind.$layer${name:+.$name}"
 done < "$dir/doc"
 # log lines and answers that the handbooks quote are in the source: two or more words in backquotes that are not a

@@ -8,8 +8,9 @@ cd "$SEFL_SOURCE"
 list=tests/fuzz/READERS
 
 harnesses=$(find tests/fuzz -name 'fuzz_*.c')
-layer_names() { # of a harness file: tests/fuzz/PATH/fuzz_NAME.c is LAYER.NAME; layers of two words
-    sed 's|^tests/fuzz/||; s|/fuzz_|.|; s|\.c$||; s|config/yaml|config_yaml|; s|/|_|g'
+layer_names() { # of a harness file: tests/fuzz/FLOOR/PATH/fuzz_NAME.c is LAYER.NAME; layers of two words
+    sed 's|^tests/fuzz/||; s|^learn/fuzz_|model.|; s|^parties/fuzz_|roles.|; s|^core/ledger/|core/store/|; s|^[a-z]*/||
+        s|/fuzz_|.|; s|\.c$||; s|config/yaml|config_yaml|; s|/|_|g'
 }
 echo "$harnesses" | layer_names | sort > "$dir/have"
 grep -v '^#' $list | awk '{ for (i = NF; i > 0; i--) if ($i == "#") n = i - 1; if (!n) n = NF; print $n; n = 0 }' |
@@ -23,7 +24,7 @@ while read -r h; do
 done < "$dir/have"
 
 # the corpus of tasks has the current version: a task of another one is refused at its first field
-version=$(sed -n 's/^#define TASK_VERSION *//p' src/protocol/task_fields.h)
+version=$(sed -n 's/^#define TASK_VERSION *//p' src/core/protocol/task_fields.h)
 for f in tests/fuzz/corpus/protocol.task/*; do
     grep -qa '"sefl_task"' "$f" || continue
     grep -qa "\"sefl_task\": $version," "$f" || fail "$f is not of task version $version"
@@ -53,7 +54,7 @@ honest() {
             [ -n "$why" ] || { echo "$f without a harness or a reason"; return; }
             continue
         fi
-        file=tests/fuzz/$(echo "$1" | sed 's|config_yaml|config/yaml|; s|\.|/fuzz_|').c
+        for file in $harnesses; do [ "$(echo "$file" | layer_names)" != "$1" ] || break; done
         case $why in
         *" by "*" in "*)
             by=${why#* by } by=${by%% *}
@@ -75,9 +76,9 @@ lie() { # LINE
 }
 lie "x509_request_read sites net.x509"
 lie "no_such_reader sites net.x509"
-lie "version_read clients net.x509 # by agg_http_begin in src/roles/aggregator/http.c"
-lie "version_read clients roles.agg_http # by agg_http_begin in src/roles/aggregator/ingest.c"
-lie "x509_request_read sites roles.agg_http # by agg_http_begin in src/roles/aggregator/http.c"
+lie "version_read clients net.x509 # by agg_http_begin in src/parties/as/http.c"
+lie "version_read clients roles.agg_http # by agg_http_begin in src/parties/as/ingest.c"
+lie "x509_request_read sites roles.agg_http # by agg_http_begin in src/parties/as/http.c"
 lie "sign_check everybody -"
 
 # the coverage that `make fuzz` prints has the file of every reader that a harness tries
@@ -86,7 +87,7 @@ grep -v '^#' $list | sed 's/[[:space:]]*#.*//' | awk '$NF != "-" { print $NF, $1
 awk '{ print $1, $3 }' "$dir/files" | sort -u > "$dir/covered"
 cmp -s "$dir/tried" "$dir/covered" ||
     fail "no file found for these readers: $(comm -23 "$dir/tried" "$dir/covered" | tr '\n' ';')"
-grep -qx 'net.web_server src/net/web_server.c on_connection' "$dir/files" || fail "the file that the list names is not taken"
+grep -qx 'net.web_server src/host/net/web_server.c on_connection' "$dir/files" || fail "the file that the list names is not taken"
 
 # every length belongs to an existing harness
 grep -v '^#' tests/fuzz/LENGTHS | while read -r h n _; do

@@ -21,10 +21,10 @@ noticed "a layer missing in the picture" trust '/^ *trust .*|/d' "$doc"
 noticed "a layer that does not exist" trusts 's/^\( *\)trust  /\1trusts /' "$doc"
 noticed "a new layer" attic 's/^sefl_layer(base)/&\nsefl_layer(attic DEPENDS base)/' "$cmake"
 noticed "a new dependency" grid 's/^sefl_layer(grid DEPENDS base/& config/' "$cmake"
-noticed "a dependency less" model 's/^sefl_layer(model DEPENDS base seeded/sefl_layer(model DEPENDS base/' "$cmake"
+noticed "a dependency less" text 's/^sefl_layer(text AS model\/corpus DEPENDS base seeded/sefl_layer(text AS model\/corpus DEPENDS base/' "$cmake"
 noticed "a dependency missing in the picture" store 's/^\( *store .*| base\) privacy/\1/' "$doc"
 noticed "a wrong [core]" trust 's/^\( *trust .*\)       |/\1 [core] |/' "$doc"
-noticed "a missing [core]" model 's/^\( *model .*\)\[core\]/\1      /' "$doc"
+noticed "a missing [core]" text 's/^\( *text .*\)\[core\]/\1      /' "$doc"
 # base at the top: every layer that includes it is then below it
 awk '/^ *base .*\|/ { base = $0; next } { line[++n] = $0 }
     END { for (i = 1; i <= n; i++) { if (line[i] ~ /^ *simulate .*\|/) print base; print line[i] } }' "$doc" > "$dir/upside"

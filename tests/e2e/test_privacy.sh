@@ -135,7 +135,7 @@ says "10 clients with a separation of 34 are fewer than 2 in a round" # 33 would
 expect 2 "$SEFL" privacy plan --clients 10 --rounds 5 --delta 1e-6 --epsilon 8 --momentum 0.9
 says "need --correlated"
 
-ledger=$SEFL_SOURCE/tests/vectors/store/ledger-v4.bin
+ledger=$SEFL_SOURCE/tests/vectors/core/ledger/ledger-v4.bin
 expect 0 "$SEFL" privacy spent "$ledger"
 says 'population "people"'; says "5 rounds of 3 tasks"; says "z / S = 16 / 1.57 = 10.19"; says "against a server"
 says "against others"; says "6bc61a0e205306ce"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Clients take turns (rounds.separation): six real clients of two groups, three rounds. No client uploads in two
 # consecutive rounds, every client that has no turn says so and waits, and AS refuses a hostile client that took part in
-# the round before. (CSP's refusal: tests/unit/sum/test_link_sealed.c.) The noise is correlated: each client's ledger
+# the round before. (CSP's refusal: tests/unit/core/sum/test_link_sealed.c.) The noise is correlated: each client's ledger
 # charges its updates up to the task's last round, also those of a client that took part once.
 set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0

@@ -4,8 +4,8 @@
  * harness that includes this header, these functions replace libsodium's: the integers modulo the
  * prime 2^61 - 1 under addition, an element is 32 bytes of which the last 24 are zero. The group
  * keeps the properties that matter to callers: most byte strings are not an element, one element is
- * neutral, both orders of a Diffie-Hellman exchange agree. tests/unit/mpc/test_ot_base.c tests the
- * real group, with bad points. */
+ * neutral, both orders of a Diffie-Hellman exchange agree. tests/unit/core/mpc/test_ot_base.c tests
+ * the real group, with bad points. */
 #ifndef TESTS_FUZZ_TOY_GROUP_H
 #define TESTS_FUZZ_TOY_GROUP_H
 

@@ -6,8 +6,8 @@
  * byte), so sign.c, envelopes and the state machines after them run unchanged; but anybody who
  * knows the public key can sign, as the harness does. libFuzzer copies the operands of comparisons
  * into its inputs, so a comparison with the right signature would hand it over: only hashes of both
- * are compared (tests/unit/crypto/test_toy_sign.c). tests/unit/crypto/test_sign.c and
- * tests/unit/protocol test real signatures. */
+ * are compared (tests/unit/core/crypto/test_toy_sign.c). tests/unit/core/crypto/test_sign.c and
+ * tests/unit/core/protocol test real signatures. */
 #ifndef TESTS_FUZZ_TOY_SIGN_H
 #define TESTS_FUZZ_TOY_SIGN_H
 

@@ -7,7 +7,7 @@
  * and one that was never enrolled (all but the first issued by CA), and accepts more on the command
  * line (a revoked one). The calls of AS are those of protocol/http.h; those of CSP are the kinds of
  * protocol/link.h. Prints "KIND refused N" for each kind; exits 1 if a call is accepted. */
-#include "unit/net/net_raw.h"
+#include "unit/host/net/net_raw.h"
 
 #include "net/x509.h"
 #include "protocol/http.h"

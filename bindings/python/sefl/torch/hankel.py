@@ -1,4 +1,4 @@
-"""Block-Hankel matrices (src/layout/bhm/bhm.h) as tensors: the matrix is tiled by blocks, and entry
+"""Block-Hankel matrices (src/core/layout/bhm/bhm.h) as tensors: the matrix is tiled by blocks, and entry
 (a, b) of a block reads value a + b of that block."""
 from __future__ import annotations
 

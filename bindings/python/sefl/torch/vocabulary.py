@@ -60,7 +60,7 @@ _PIECE = re.compile(
 
 
 def _pieces(text: bytes) -> Iterable[bytes]:
-    """Splits bytes as src/model/corpus/bpe.h says: at most 128 bytes, no token crosses a piece."""
+    """Splits bytes as src/learn/text/bpe.h says: at most 128 bytes, no token crosses a piece."""
     at = 0
     while at < len(text):
         match = _PIECE.match(text, at)

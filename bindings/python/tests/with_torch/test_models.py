@@ -185,7 +185,7 @@ class Hankel(unittest.TestCase):
         self.assertEqual(
             hankel.index(3, 5, 2).tolist(),
             [[0, 1, 3, 4, 6], [1, 2, 4, 5, 7], [8, 9, 10, 11, 12]])
-        self.assertEqual(hankel.count(33278, 200, 32), 433666)  # src/layout/bhm/bhm.h
+        self.assertEqual(hankel.count(33278, 200, 32), 433666)  # src/core/layout/bhm/bhm.h
         self.assertEqual(hankel.index(2, 3, 1).flatten().tolist(), list(range(6)))
 
     def test_project(self) -> None:
