@@ -42,8 +42,12 @@ said=$(flock "$dir/busy" "$SEFL" demo --out "$dir/busy" --clients 4 --rounds 2 -
 case $said in *"in use by another process"*) ;; *) fail "$said" ;; esac
 
 small="--clients 4 --rounds 3 --words 800"
-# shellcheck disable=SC2086 # options
-out=$("$SEFL" demo --out "$dir/demo" $small) || { tail -n 5 "$dir"/demo/log/*; fail "demo: $out"; }
+# a client that is faster than its kill counts: then the demo runs again, at most twice
+for try in 1 2 3; do
+    # shellcheck disable=SC2086 # options
+    out=$("$SEFL" demo --out "$dir/demo" $small) || { tail -n 5 "$dir"/demo/log/*; fail "demo $try: $out"; }
+    case $out in *"clients 2/4"*) break ;; esac
+done
 for words in "kill -9 in round 2" "started again" "round  3/3" "clients 2/4" "perplexity on the public" \
     "plain FedAvg" "best possible" "none claimed" "epsilon 8 " "Who saw what" next; do
     case $out in *"$words"*) ;; *) fail "'$words' is not in: $out" ;; esac
