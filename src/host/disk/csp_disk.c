@@ -194,7 +194,7 @@ static sefl_status settle(csp_disk *d, const csp_store *s, uint64_t last)
 {
     csp_round now;
     uint64_t noted;
-    uint8_t digest[SHA256_BYTES], is[SHA256_BYTES];
+    uint8_t digest[SHA256_BYTES], is[SHA256_BYTES] = { 0 };
     bool charged, marked, whole = false;
     SEFL_PASS(account_knows(d->a, last));
     SEFL_PASS(account_noted(d->a, &noted, digest));
