@@ -294,11 +294,11 @@ static sefl_status draw(const paper_options *o, const sheet *formats, const shee
 sefl_status paper_csr_draw(const paper_options *o)
 {
     sefl_status st = SEFL_OK;
-    const locals_size *const sizes[] = { &quick, &small, &whole };
+    const locals_size *const sizes[3] = { &quick, &small, &whole };
     sheet formats = { 0 }, unions = { 0 }, all_formats, all_unions;
     sheet_new(&all_formats, o, format_columns, "csr");
     sheet_new(&all_unions, o, union_columns, "csr-union");
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < 3; i++) {
         SEFL_TRY(sheets_open(&formats, &unions, o, sizes[i]));
         SEFL_TRY(sheet_append(&all_formats, &formats));
         SEFL_TRY(sheet_append(&all_unions, &unions));

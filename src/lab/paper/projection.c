@@ -249,10 +249,10 @@ static sefl_status draw(const paper_options *o, const sheet *all, const char *si
 sefl_status paper_projection_draw(const paper_options *o)
 {
     sefl_status st = SEFL_OK;
-    const locals_size *const sizes[] = { &quick, &small, &whole };
+    const locals_size *const sizes[3] = { &quick, &small, &whole };
     sheet all = { 0 };
     sheet_new(&all, o, columns, "projection");
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < 3; i++) {
         const size_t before = all.rows;
         SEFL_TRY(collect(&all, o, sizes[i]));
         if (all.rows > before)
