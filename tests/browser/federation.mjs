@@ -6,6 +6,7 @@
 //     f.end();                                                    // leaves no process and no file
 import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
+import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { must, until } from './browser.mjs';
@@ -16,6 +17,19 @@ const read = (file) => {
         return fs.readFileSync(file, 'utf8').trim();
     } catch {
         return '';
+    }
+};
+
+// A free address for a server that starts again there: below the ports that the system gives to callers.
+const address = async () => {
+    for (;;) {
+        const port = 10000 + Math.floor(Math.random() * 22000),
+            probe = net.createServer();
+        const free = await new Promise((answer) => {
+            probe.once('error', () => answer(false));
+            probe.listen(port, '127.0.0.1', () => probe.close(() => answer(true)));
+        });
+        if (free) return `127.0.0.1:${port}`;
     }
 };
 
@@ -42,11 +56,12 @@ export class Federation {
         this.running.set(name, child);
     }
 
-    // A server: the system chooses its ports at the first start, and later starts use the same.
+    // A server: later starts use the ports of the first.
     async server(role, args) {
         const dir = path.join(this.folder, role),
-            mine = (this.at[role] ||= { listen: '127.0.0.1:0', page: '127.0.0.1:0' });
+            mine = (this.at[role] ||= { listen: await address(), page: await address() });
         fs.rmSync(path.join(dir, 'ready'), { force: true });
+        await until(`the old ${role} has ended`, () => !this.running.has(role));
         this.start(role, [
             role,
             '--config',

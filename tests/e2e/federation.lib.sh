@@ -105,9 +105,14 @@ fed_provision() { # NAME ARGUMENTS...
 # ROLE: true if it is ready or has ended
 fed_ready() { [ -s "$fed/$1/ready" ] || fed_ended "$1"; }
 
-# At the first start the system chooses the port; later starts use the same one.
+# Prints a free address for a server that starts again there: below the ports that the system gives to callers.
+fed_address() {
+    while at=$(shuf -i 10000-32000 -n 1); grep -q "$(printf ':%04X ' "$at")" /proc/net/tcp; do :; done
+    echo "127.0.0.1:$at"
+}
+
 fed_csp() { # ARGUMENTS...
-    fed_at=$(cat "$fed/csp/at" 2> /dev/null || echo 127.0.0.1:0)
+    fed_at=$(cat "$fed/csp/at" 2> /dev/null || fed_address)
     rm -f "$fed/csp/ready"
     fed_start csp "$SEFL" csp --config "$fed/csp/csp.yml" --listen "$fed_at" "$@"
     fed_until 20 "csp" fed_ready csp
@@ -115,7 +120,7 @@ fed_csp() { # ARGUMENTS...
 }
 
 fed_aggregator() { # ARGUMENTS...
-    fed_at=$(cat "$fed/aggregator/at" 2> /dev/null || echo 127.0.0.1:0)
+    fed_at=$(cat "$fed/aggregator/at" 2> /dev/null || fed_address)
     rm -f "$fed/aggregator/ready"
     fed_start aggregator "$SEFL" aggregator --config "$fed/aggregator/aggregator.yml" \
         --listen "$fed_at" --csp "$(cat "$fed/csp/at")" "$@"

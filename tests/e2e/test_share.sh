@@ -36,7 +36,7 @@ a=$fed/aggregator
 command -v curl > /dev/null || fail "no curl here: scripts/bootstrap --test"
 aggregator() { # NAME
     rm -f "$dir/$1.ready"
-    fed_start "$1" "$SEFL" aggregator --config "$a/aggregator.yml" --listen "$(cat "$dir/$1.at" 2> /dev/null || echo 127.0.0.1:0)" \
+    fed_start "$1" "$SEFL" aggregator --config "$a/aggregator.yml" --listen "$(cat "$dir/$1.at" 2> /dev/null || fed_address)" \
         --csp "$(cat "$fed/csp/at")" --store "$url" --shared "$a/shared" --state "$dir/state-$1" --health 127.0.0.1:0 \
         --page 127.0.0.1:0 --ready-file "$dir/$1.ready" --lease 2 --linger 60 --per-address 512 --connection-rate 1000
     fed_until 30 "$1" ready "$1"

@@ -151,6 +151,19 @@ sefl_status socket_accept(int *out, int fd, unsigned wait_ms)
     }
 }
 
+/* A caller of a port where nobody listens can get this port for its own end: then it has called itself, and a server
+   that comes back would find its port taken. */
+static bool called_itself(int fd)
+{
+    union {
+        struct sockaddr_storage any;
+        struct sockaddr plain;
+    } here = { 0 }, there = { 0 };
+    socklen_t n = sizeof here, m = sizeof there;
+    return getsockname(fd, &here.plain, &n) == 0 && getpeername(fd, &there.plain, &m) == 0 &&
+           n == m && memcmp(&here, &there, n) == 0;
+}
+
 static sefl_status connect_one(int *out, const struct addrinfo *a, uint64_t until_ms)
 {
     sefl_status st = SEFL_OK;
@@ -165,6 +178,7 @@ static sefl_status connect_one(int *out, const struct addrinfo *a, uint64_t unti
         SEFL_CHECK(getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &n) == 0 && err == 0, SEFL_EIO, "%s",
                    strerror(err));
     }
+    SEFL_CHECK(!called_itself(fd), SEFL_EIO, "%s", strerror(ECONNREFUSED));
     *out = fd, fd = -1;
 done:
     if (fd >= 0)

@@ -143,6 +143,22 @@ static void silence_and_closing_end_a_wait(void **state)
     CHECK_STATUS(loopback_dial(&a, port, 50), SEFL_EIO);
 }
 
+/* The system gives the caller of a port where nobody listens, sooner or later, this port for its own end. */
+static void nobody_meets_itself(void **state)
+{
+    (void)state;
+    int fd, held = -1;
+    uint16_t port;
+    do { /* the system prefers even ports for callers, odd ones for a server that leaves it the choice */
+        CHECK_OK(socket_listen(&fd, "127.0.0.1", 0, &port));
+        close(fd);
+        port ^= 1;
+    } while (socket_listen(&fd, "127.0.0.1", port, &port) != SEFL_OK);
+    close(fd);
+    for (int i = 0; i < 65536; i++)
+        CHECK_STATUS(socket_dial(&held, "127.0.0.1", port, socket_now_ms() + 1000), SEFL_EIO);
+}
+
 static void addresses_of_this_machine(void **state)
 {
     (void)state;
@@ -158,9 +174,8 @@ static void addresses_of_this_machine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_ends_may_send_at_once),
-        cmocka_unit_test(order_is_kept),
-        cmocka_unit_test(silence_and_closing_end_a_wait),
+        cmocka_unit_test(both_ends_may_send_at_once),     cmocka_unit_test(order_is_kept),
+        cmocka_unit_test(silence_and_closing_end_a_wait), cmocka_unit_test(nobody_meets_itself),
         cmocka_unit_test(addresses_of_this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
