@@ -45,8 +45,8 @@ says "6 of the sites have not enrolled yet"
 expect 0 "$SEFL" task show --explain north/tasks/enrol/task.half
 says "So a site that is missing costs"
 
-url=$(cat north/state/page.url)
-curl -s --noproxy '*' -o /dev/null -c jar "$url"
+open_page() { url=$(cat north/state/page.url) && curl -s --noproxy '*' -o /dev/null -c jar "$url"; }
+open_page
 get() { curl -s --noproxy '*' --max-time 5 -b jar "${url%/\?*}$1"; }
 # PATH TEXT
 shows() { said=$(get "$1") && case $said in *"$2"*) return 0 ;; *) return 1 ;; esac }
@@ -112,13 +112,25 @@ note "a round closed by its operator"
 
 # ---- the results stay when the task is over ------------------------------------------------------------------------
 fed_until 60 "an idle server" grep -q '"phase":"no task"' north/state/status.json
-shows /state.json '"phase":"done"' || fail "the page: $said"
-case $said in *'"name":"second"'*'"downloads":["model","report","ledger"]'*) ;; *) fail "the page: $said" ;; esac
-get /model > model
-cmp model north/models/second-*/round-1.safetensors || fail "another model"
-get /ledger | cmp - north/ledger || fail "another ledger"
-shows /report "<html" || fail "report: $said"
-shows /rounds.json '"rounds":[{"round":1,' || fail "rounds: $said"
+results() {
+    shows /state.json '"phase":"done"' || fail "the page: $said"
+    case $said in *'"name":"second"'*'"downloads":["model","report","ledger"]'*) ;; *) fail "the page: $said" ;; esac
+    get /model > model
+    cmp model north/models/second-*/round-1.safetensors || fail "another model"
+    get /ledger | cmp - north/ledger || fail "another ledger"
+    shows /report "<html" || fail "report: $said"
+    shows /rounds.json '"rounds":[{"round":1,' || fail "rounds: $said"
+}
+results
+fed_kill KILL aggregator # also after a restart
+fed_wait aggregator 10
+rm north/state/page.url
+fed_start aggregator "$SEFL" aggregator -c north/aggregator.yml --page 127.0.0.1:0 --linger 1
+fed_until 20 "page" test -s north/state/page.url
+open_page
+fed_until 20 "the results" shows /state.json '"phase":"done"'
+results
+expect 0 "$SEFL" verify north south
 sefl report north
 says "page        north/report.html"
 sefl report north --json

@@ -30,6 +30,8 @@ struct aggregator {
     pool *pool;
     task_queue *queue; /* NULL: the setting `task` */
     bool blocked;      /* a task that has begun is missing in it */
+    uint8_t latest[TASK_ID]; /* the latest task that began, as the journal had it at the last look;
+                              * 0: none */
 
     /* The task: agg_task_begin makes these, and agg_task_end clears them. Signals and the health
      * page use them under task_lock; the server's threads end before they do. */

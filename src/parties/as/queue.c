@@ -72,6 +72,7 @@ static sefl_status find_begun(aggregator *a, const task_entry *some, task_entry 
     progress p;
     *any = false;
     SEFL_PASS(progress_of(a, some->id, &p, latest));
+    memcpy(a->latest, latest, TASK_ID);
     if (memcmp(latest, none, TASK_ID) != 0)
         SEFL_PASS(progress_of(a, latest, &p, NULL));
     else
@@ -202,6 +203,19 @@ uint64_t agg_queue_others(aggregator *a)
     return n;
 }
 
+/* After a restart without a task to run: begins the latest task, whose rounds are all over, and
+ * ends it at once, so that the page keeps its results. */
+static void recall(aggregator *a)
+{
+    task_entry e;
+    if (a->kept.known || a->blocked || !task_queue_find(a->queue, a->latest, &e))
+        return;
+    if (read_task(a, &e) != SEFL_OK || agg_task_begin(a) != SEFL_OK)
+        log_warn(a->o.log, "the page cannot show the results of the latest task",
+                 lf_str("folder", e.name), lf_str("why", sefl_last_error()));
+    agg_task_end(a);
+}
+
 sefl_status agg_queue_run(aggregator *a)
 {
     sefl_status st = SEFL_OK;
@@ -214,6 +228,7 @@ sefl_status agg_queue_run(aggregator *a)
             st = run_task(a, &e);
             agg_task_end(a);
         } else if (st == SEFL_OK && !a->server) {
+            recall(a);
             log_info(a->o.log, "no task now", lf_str("folder", a->o.settings->tasks));
             st = agg_idle_begin(a);
         } else if (st == SEFL_OK) {
