@@ -49,6 +49,8 @@ is_active() { [ "$(active)" = "$1" ] && [ -s "$fed/csp-$1/ready" ]; }
 is_over() { grep -q '"event":"task over"' "$dir/log/aggregator" || fed_ended aggregator; }
 closed() { grep -c '"event":"round closed"' "$dir/log/aggregator" || :; }
 one_more_closed() { [ "$(closed)" -gt "$before" ] || is_over; }
+revealed() { grep -c '"event":"round revealed"' "$dir/log/csp-$1" || :; } # a|b
+one_more_revealed() { now=$(active) && [ -n "$now" ] && [ "$(revealed "$now")" -gt "$(eval "echo \$by_$now")" ] || is_over; }
 is_active_or_over() { is_active "$1" || is_over; }
 
 # doctor looks at the store, creates nothing there, and misses no ledger on the standby's machine
@@ -71,6 +73,8 @@ fed_aggregator --linger 60 --link-silence 3
 fed_clients 1 2 3
 stopped=0 killed=0
 for n in $(seq 0 $((moments - 1))); do
+    by_a=$(revealed a) by_b=$(revealed b)
+    fed_until 60 "reveal of a round by the active CSP" one_more_revealed # so each log has a round that the other lacks
     before=$(closed)
     fed_until 60 "closing of a round" one_more_closed
     sleep "$(fed_random 0.5 "close $n")"
@@ -82,13 +86,13 @@ for n in $(seq 0 $((moments - 1))); do
         fed_kill STOP "csp-$now"
         fed_until 40 "takeover by csp-$other" is_active_or_over $other
         if is_over; then break; fi
-        revealed=$(grep -c '"event":"round revealed"' "$dir/log/csp-$now" || :)
+        seen=$(revealed "$now")
         fed_kill CONT "csp-$now"
         fed_wait "csp-$now" 20
         [ "$rc" -ne 0 ] || fail "csp-$now went on after it lost the lease"
         grep -q 'another process is the active CSP' "$dir/log/csp-$now" || fail "csp-$now does not say why it ended"
         # one more, if it was stopped between its mark in the store and this line; $twice, below, counts all
-        [ "$(grep -c '"event":"round revealed"' "$dir/log/csp-$now" || :)" -le $((revealed + 1)) ] ||
+        [ "$(revealed "$now")" -le $((seen + 1)) ] ||
             fail "csp-$now revealed a round after it lost the lease"
         stopped=$((stopped + 1))
     else
