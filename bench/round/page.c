@@ -24,7 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TRANSACTION = 100, ANSWER_MAX = 8 << 20, WAIT_MS = 60000 };
+enum { ANSWER_MAX = 8 << 20, WAIT_MS = 60000 };
 
 typedef struct options {
     bench b;
@@ -97,16 +97,10 @@ static sefl_status make_store(world *w, const options *o)
     SEFL_TRY(journal_open(&w->j, w->folder, "aggregator", id));
     w->task = (task){ .enrolled = (uint32_t)o->clients };
     SEFL_TRY(turnout_new(&w->turnout, w->j, &w->task, NULL));
-    for (uint64_t first = 1; first <= o->rounds; first += TRANSACTION) {
-        SEFL_TRY(journal_begin(w->j));
-        for (uint64_t r = first; r < first + TRANSACTION && r <= o->rounds; r++)
-            SEFL_TRY(make_round(w, o, r, &metrics));
-        SEFL_TRY(journal_commit(w->j));
-    }
+    for (uint64_t r = 1; r <= o->rounds; r++)
+        SEFL_TRY(make_round(w, o, r, &metrics));
     SEFL_TRY(file_write_atomic(w->metrics, buf_span(&metrics), 0644));
 done:
-    if (st != SEFL_OK && w->j)
-        journal_rollback(w->j);
     buf_clear(&metrics);
     return st;
 }

@@ -64,10 +64,14 @@ sefl_status folder_seed_put(const journal *j, unsigned lane, const uint8_t id[32
 sefl_status folder_seed_get(const journal *j, unsigned lane, const uint8_t id[32],
                             uint8_t secret[32]) SEFL_MUST_CHECK;
 sefl_status folder_seed_wipe(const journal *j, unsigned lane, const uint8_t id[32]) SEFL_MUST_CHECK;
-/* Runs one statement, with `rows` locked; a write outside a transaction checks the guard in one of
- * its own. */
-sefl_status journal_statement(journal *j, db_row_fn *fn, void *ctx, const char *sql,
+/* Runs one statement of round `round` under the lock. `fn` takes each row, NULL: there are none. A
+ * write outside a transaction checks the guard in one of its own. */
+sefl_status journal_rows_args(journal *j, uint64_t round, db_row_fn *fn, void *ctx, const char *sql,
                               const db_value *args) SEFL_MUST_CHECK;
+#define journal_rows(j, round, fn, ctx, sql, ...) \
+    journal_rows_args((j), (round), (fn), (ctx), (sql), DB_VALUES(__VA_ARGS__))
+/* Copies a column that must have n bytes. */
+sefl_status journal_take(const db_row *row, int col, void *out, size_t n) SEFL_MUST_CHECK;
 /* Binds a new database to at->owner; SEFL_ESTATE if it has another one. Does nothing without. */
 sefl_status owner_bind(db *d, const journal_place *at) SEFL_MUST_CHECK;
 /* Takes part in the transaction of d: fails as lease_check does; without a guard does nothing. */

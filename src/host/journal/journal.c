@@ -21,6 +21,15 @@ enum { FACT_MAX = 1 << 23, FACT_NAME_MAX = 255, PAGE = 4096 };
 enum { LOG_MAX = 1 << 28, LOG_PIECE = 1 << 20, LOG_PAGE = 64 };
 enum { GOES_ON = 0, SKIPPED = 1, SKIPPED_CHARGED = 2 }; /* column round.skipped */
 
+/* Attendance (attendance.h); `bytes` is the type of bytes. */
+#define ATTENDANCE_TABLES(bytes)                                                        \
+    "CREATE TABLE attendee(task BIGINT NOT NULL, number BIGINT NOT NULL, client " bytes \
+    " NOT NULL, name TEXT NOT NULL, PRIMARY KEY(task, number), UNIQUE(task, client));"  \
+    "CREATE TABLE attendance(task BIGINT NOT NULL, round BIGINT NOT NULL,"              \
+    " ended BIGINT NOT NULL, fates " bytes " NOT NULL, PRIMARY KEY(task, round));"      \
+    "CREATE TABLE attendance_why(task BIGINT NOT NULL, round BIGINT NOT NULL,"          \
+    " client BIGINT NOT NULL, why TEXT NOT NULL, PRIMARY KEY(task, round, client));"
+
 /* A version's SQL is never changed once it has been used: a change is another step. */
 static const char *const steps[] = {
     "CREATE TABLE task(number INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE);"
@@ -49,6 +58,7 @@ static const char *const steps[] = {
      " expires_ms INTEGER NOT NULL);"
      "CREATE TABLE log(name TEXT NOT NULL, at INTEGER NOT NULL, bytes BLOB NOT NULL,"
      " PRIMARY KEY(name, at));"),
+    ATTENDANCE_TABLES("BLOB"),
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
@@ -79,14 +89,14 @@ static const char *const pg_steps[] = {
     "CREATE TABLE file(task BIGINT NOT NULL, round BIGINT NOT NULL, name TEXT NOT NULL,"
     " piece BIGINT NOT NULL, bytes BYTEA NOT NULL, PRIMARY KEY(task, round, name, piece));"
     "ALTER TABLE file ALTER COLUMN bytes SET STORAGE EXTERNAL;",
+    ATTENDANCE_TABLES("BYTEA"),
 };
 enum { PG_STEPS = sizeof pg_steps / sizeof pg_steps[0] };
 #endif
 
 /* ---- rows ---------------------------------------------------------------------------------- */
 
-/* A column that must have n bytes. */
-static sefl_status take_fixed(const db_row *row, int col, void *out, size_t n)
+sefl_status journal_take(const db_row *row, int col, void *out, size_t n)
 {
     sefl_span s = db_col_bytes(row, col);
     if (s.n != n)
@@ -95,8 +105,10 @@ static sefl_status take_fixed(const db_row *row, int col, void *out, size_t n)
     return SEFL_OK;
 }
 
-sefl_status journal_statement(journal *j, db_row_fn *fn, void *ctx, const char *sql,
-                              const db_value *args)
+/* Runs one statement, with `rows` locked; a write outside a transaction checks the guard in one of
+ * its own. */
+static sefl_status statement(journal *j, db_row_fn *fn, void *ctx, const char *sql,
+                             const db_value *args)
 {
     if (j->in_transaction || !j->guard.name[0] || strncmp(sql, "SELECT", 6) == 0)
         return db_each_args(j->d, sql, args, fn, ctx);
@@ -110,18 +122,15 @@ sefl_status journal_statement(journal *j, db_row_fn *fn, void *ctx, const char *
     return st;
 }
 
-/* Runs one statement of round `round` under the lock. `fn` takes each row, NULL: there are none. */
-static sefl_status rows_args(journal *j, uint64_t round, db_row_fn *fn, void *ctx, const char *sql,
-                             const db_value *args)
+sefl_status journal_rows_args(journal *j, uint64_t round, db_row_fn *fn, void *ctx, const char *sql,
+                              const db_value *args)
 {
     SEFL_NEED(round <= INT64_MAX, SEFL_ERANGE, "round %" PRIu64 " is too high", round);
     pthread_mutex_lock(&j->rows);
-    sefl_status st = journal_statement(j, fn, ctx, sql, args);
+    sefl_status st = statement(j, fn, ctx, sql, args);
     pthread_mutex_unlock(&j->rows);
     return st;
 }
-#define rows(j, round, fn, ctx, sql, ...) \
-    rows_args((j), (round), (fn), (ctx), (sql), DB_VALUES(__VA_ARGS__))
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
@@ -373,18 +382,19 @@ sefl_status journal_round_put(journal *j, const journal_round *r)
 {
     const db_value none = { .type = DB_NULL };
     const uint64_t skipped = !r->skipped ? GOES_ON : r->charged ? SKIPPED_CHARGED : SKIPPED;
-    return rows(j, r->round, NULL, NULL,
-                "INSERT INTO round VALUES(?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(task, round) DO "
-                "UPDATE SET state = excluded.state, attempt = excluded.attempt, "
-                "opened_ms = excluded.opened_ms, deadline_ms = excluded.deadline_ms, "
-                "closed_ms = excluded.closed_ms, clients = excluded.clients, "
-                "extensions = excluded.extensions, skipped = excluded.skipped, "
-                "set_hash = excluded.set_hash, model = excluded.model",
-                db_u64(j->number), db_u64(r->round), db_u64(r->state), db_u64(r->attempt),
-                db_u64(r->opened_ms), db_u64(r->deadline_ms), db_u64(r->closed_ms),
-                db_u64(r->clients), db_u64(r->extensions), db_u64(skipped),
-                r->has_set ? db_blob(span_of(r->set, sizeof r->set)) : none,
-                r->has_model ? db_blob(span_of(r->model, sizeof r->model)) : none);
+    return journal_rows(
+        j, r->round, NULL, NULL,
+        "INSERT INTO round VALUES(?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(task, round) DO "
+        "UPDATE SET state = excluded.state, attempt = excluded.attempt, "
+        "opened_ms = excluded.opened_ms, deadline_ms = excluded.deadline_ms, "
+        "closed_ms = excluded.closed_ms, clients = excluded.clients, "
+        "extensions = excluded.extensions, skipped = excluded.skipped, "
+        "set_hash = excluded.set_hash, model = excluded.model",
+        db_u64(j->number), db_u64(r->round), db_u64(r->state), db_u64(r->attempt),
+        db_u64(r->opened_ms), db_u64(r->deadline_ms), db_u64(r->closed_ms), db_u64(r->clients),
+        db_u64(r->extensions), db_u64(skipped),
+        r->has_set ? db_blob(span_of(r->set, sizeof r->set)) : none,
+        r->has_model ? db_blob(span_of(r->model, sizeof r->model)) : none);
 }
 
 typedef struct round_found {
@@ -410,9 +420,9 @@ static sefl_status take_round(void *ctx, const db_row *row)
         .has_model = !db_col_null(row, 10),
     };
     if (f->r.has_set)
-        SEFL_PASS(take_fixed(row, 9, f->r.set, sizeof f->r.set));
+        SEFL_PASS(journal_take(row, 9, f->r.set, sizeof f->r.set));
     if (f->r.has_model)
-        SEFL_PASS(take_fixed(row, 10, f->r.model, sizeof f->r.model));
+        SEFL_PASS(journal_take(row, 10, f->r.model, sizeof f->r.model));
     f->found = true;
     return SEFL_OK;
 }
@@ -424,8 +434,8 @@ static sefl_status take_round(void *ctx, const db_row *row)
 sefl_status journal_round_get(journal *j, uint64_t round, journal_round *out)
 {
     round_found f = { 0 };
-    SEFL_PASS(rows(j, round, take_round, &f, SELECT_ROUND "AND round = ?", db_u64(j->number),
-                   db_u64(round)));
+    SEFL_PASS(journal_rows(j, round, take_round, &f, SELECT_ROUND "AND round = ?",
+                           db_u64(j->number), db_u64(round)));
     SEFL_NEED(f.found, SEFL_ENOTFOUND, "the journal has no round %" PRIu64, round);
     *out = f.r;
     return SEFL_OK;
@@ -434,8 +444,8 @@ sefl_status journal_round_get(journal *j, uint64_t round, journal_round *out)
 sefl_status journal_round_lock(journal *j, uint64_t round, journal_round *out)
 {
     round_found f = { 0 };
-    SEFL_PASS(rows(j, round, take_round, &f, SELECT_ROUND "AND round = ? FOR SHARE",
-                   db_u64(j->number), db_u64(round)));
+    SEFL_PASS(journal_rows(j, round, take_round, &f, SELECT_ROUND "AND round = ? FOR SHARE",
+                           db_u64(j->number), db_u64(round)));
     SEFL_NEED(f.found, SEFL_ENOTFOUND, "the journal has no round %" PRIu64, round);
     *out = f.r;
     return SEFL_OK;
@@ -444,8 +454,8 @@ sefl_status journal_round_lock(journal *j, uint64_t round, journal_round *out)
 sefl_status journal_round_last(journal *j, journal_round *out)
 {
     round_found f = { 0 };
-    SEFL_PASS(
-        rows(j, 0, take_round, &f, SELECT_ROUND "ORDER BY round DESC LIMIT 1", db_u64(j->number)));
+    SEFL_PASS(journal_rows(j, 0, take_round, &f, SELECT_ROUND "ORDER BY round DESC LIMIT 1",
+                           db_u64(j->number)));
     SEFL_NEED(f.found, SEFL_ENOTFOUND, "the journal has no round yet");
     *out = f.r;
     return SEFL_OK;
@@ -453,9 +463,9 @@ sefl_status journal_round_last(journal *j, journal_round *out)
 
 sefl_status journal_round_highest(journal *j, unsigned state, uint64_t *out)
 {
-    return rows(j, 0, db_take_u64, out,
-                "SELECT coalesce(max(round), 0) FROM round WHERE task = ? AND state = ?",
-                db_u64(j->number), db_u64(state));
+    return journal_rows(j, 0, db_take_u64, out,
+                        "SELECT coalesce(max(round), 0) FROM round WHERE task = ? AND state = ?",
+                        db_u64(j->number), db_u64(state));
 }
 
 /* ---- facts --------------------------------------------------------------------------------- */
@@ -487,18 +497,19 @@ static sefl_status take_bytes(void *ctx, const db_row *row)
 sefl_status journal_fact_put(journal *j, uint64_t round, const char *name, sefl_span value)
 {
     SEFL_PASS(check_fact(name, value.n));
-    return rows(j, round, NULL, NULL,
-                "INSERT INTO fact VALUES(?,?,?,?) ON CONFLICT(task, round, name) DO UPDATE SET "
-                "value = excluded.value",
-                db_u64(j->number), db_u64(round), db_text(name), db_blob(value));
+    return journal_rows(
+        j, round, NULL, NULL,
+        "INSERT INTO fact VALUES(?,?,?,?) ON CONFLICT(task, round, name) DO UPDATE SET "
+        "value = excluded.value",
+        db_u64(j->number), db_u64(round), db_text(name), db_blob(value));
 }
 
 sefl_status journal_fact_get(journal *j, uint64_t round, const char *name, sefl_buf *out)
 {
     bytes_found f = { .out = out };
-    SEFL_PASS(rows(j, round, take_bytes, &f,
-                   "SELECT value FROM fact WHERE task = ? AND round = ? AND name = ?",
-                   db_u64(j->number), db_u64(round), db_text(name)));
+    SEFL_PASS(journal_rows(j, round, take_bytes, &f,
+                           "SELECT value FROM fact WHERE task = ? AND round = ? AND name = ?",
+                           db_u64(j->number), db_u64(round), db_text(name)));
     SEFL_NEED(f.found, SEFL_ENOTFOUND, "the journal has no %s of round %" PRIu64, name, round);
     return SEFL_OK;
 }
@@ -526,17 +537,17 @@ sefl_status journal_fact_has(journal *j, uint64_t round, const char *name, bool 
 sefl_status journal_lasting_put(journal *j, const char *name, sefl_span value)
 {
     SEFL_PASS(check_fact(name, value.n));
-    return rows(j, 0, NULL, NULL,
-                "INSERT INTO lasting VALUES(?,?) ON CONFLICT(name) DO UPDATE SET "
-                "value = excluded.value",
-                db_text(name), db_blob(value));
+    return journal_rows(j, 0, NULL, NULL,
+                        "INSERT INTO lasting VALUES(?,?) ON CONFLICT(name) DO UPDATE SET "
+                        "value = excluded.value",
+                        db_text(name), db_blob(value));
 }
 
 sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out)
 {
     bytes_found f = { .out = out };
-    SEFL_PASS(
-        rows(j, 0, take_bytes, &f, "SELECT value FROM lasting WHERE name = ?", db_text(name)));
+    SEFL_PASS(journal_rows(j, 0, take_bytes, &f, "SELECT value FROM lasting WHERE name = ?",
+                           db_text(name)));
     SEFL_NEED(f.found, SEFL_ENOTFOUND, "the journal has no %s", name);
     return SEFL_OK;
 }
@@ -546,9 +557,10 @@ sefl_status journal_lasting_get(journal *j, const char *name, sefl_buf *out)
 static sefl_status log_size(journal *j, const char *name, uint64_t *out)
 {
     *out = 0;
-    return rows(j, 0, db_take_u64, out,
-                "SELECT at + length(bytes) FROM log WHERE name = ? ORDER BY at DESC LIMIT 1",
-                db_text(name));
+    return journal_rows(
+        j, 0, db_take_u64, out,
+        "SELECT at + length(bytes) FROM log WHERE name = ? ORDER BY at DESC LIMIT 1",
+        db_text(name));
 }
 
 sefl_status journal_log_append(journal *j, const char *name, uint64_t at, sefl_span bytes)
@@ -565,8 +577,8 @@ sefl_status journal_log_append(journal *j, const char *name, uint64_t at, sefl_s
                size, at);
     for (size_t done_n = 0; done_n < bytes.n; done_n += LOG_PIECE) {
         size_t n = bytes.n - done_n < LOG_PIECE ? bytes.n - done_n : LOG_PIECE;
-        SEFL_TRY(rows(j, 0, NULL, NULL, "INSERT INTO log VALUES(?,?,?)", db_text(name),
-                      db_u64(at + done_n), db_blob(span_of(bytes.p + done_n, n))));
+        SEFL_TRY(journal_rows(j, 0, NULL, NULL, "INSERT INTO log VALUES(?,?,?)", db_text(name),
+                              db_u64(at + done_n), db_blob(span_of(bytes.p + done_n, n))));
     }
     SEFL_TRY(journal_commit(j));
 done:
@@ -597,9 +609,10 @@ sefl_status journal_log_read(journal *j, const char *name, sefl_buf *out)
     sefl_status st = SEFL_OK;
     while (st == SEFL_OK && w.n == LOG_PAGE) {
         w.n = 0;
-        st = rows(j, 0, walk_log, &w,
-                  "SELECT at, bytes FROM log WHERE name = ? AND at >= ? ORDER BY at LIMIT ?",
-                  db_text(name), db_u64(out->n - w.before), db_u64(LOG_PAGE));
+        st =
+            journal_rows(j, 0, walk_log, &w,
+                         "SELECT at, bytes FROM log WHERE name = ? AND at >= ? ORDER BY at LIMIT ?",
+                         db_text(name), db_u64(out->n - w.before), db_u64(LOG_PAGE));
     }
     if (st != SEFL_OK)
         out->n = w.before;
@@ -614,10 +627,10 @@ sefl_status journal_update_put(journal *j, const journal_update *u)
 {
     SEFL_NEED(memchr(u->name, 0, sizeof u->name) != NULL, SEFL_EINVAL,
               "the client's name is too long");
-    sefl_status st =
-        rows(j, u->round, NULL, NULL, "INSERT INTO body VALUES(?,?,?,?,?,?,?)", db_u64(j->number),
-             db_u64(u->round), db_blob(span_of(u->client, sizeof u->client)), db_text(u->name),
-             db_blob(span_of(u->body, sizeof u->body)), db_u64(u->bytes), db_u64(u->when_ms));
+    sefl_status st = journal_rows(
+        j, u->round, NULL, NULL, "INSERT INTO body VALUES(?,?,?,?,?,?,?)", db_u64(j->number),
+        db_u64(u->round), db_blob(span_of(u->client, sizeof u->client)), db_text(u->name),
+        db_blob(span_of(u->body, sizeof u->body)), db_u64(u->bytes), db_u64(u->when_ms));
     if (st == SEFL_EEXIST)
         st = sefl_fail(st, "round %" PRIu64 " has an update of client %s already", u->round,
                        u->name);
@@ -640,8 +653,8 @@ static sefl_status walk_update(void *ctx, const db_row *row)
     SEFL_NEED(name.n < sizeof u.name, SEFL_EPROTO, "journal: a name of %zu bytes", name.n);
     if (name.n > 0)
         memcpy(u.name, name.p, name.n);
-    SEFL_PASS(take_fixed(row, 1, u.client, sizeof u.client));
-    SEFL_PASS(take_fixed(row, 3, u.body, sizeof u.body));
+    SEFL_PASS(journal_take(row, 1, u.client, sizeof u.client));
+    SEFL_PASS(journal_take(row, 3, u.body, sizeof u.body));
     w->found = true;
     return w->fn(w->ctx, &u);
 }
@@ -659,8 +672,8 @@ sefl_status journal_update_get(journal *j, uint64_t round, const uint8_t client[
                                journal_update *out)
 {
     update_walk w = { .fn = take_update, .ctx = out };
-    SEFL_PASS(rows(j, round, walk_update, &w, SELECT_UPDATE "AND client = ?", db_u64(j->number),
-                   db_u64(round), db_blob(span_of(client, 32))));
+    SEFL_PASS(journal_rows(j, round, walk_update, &w, SELECT_UPDATE "AND client = ?",
+                           db_u64(j->number), db_u64(round), db_blob(span_of(client, 32))));
     SEFL_NEED(w.found, SEFL_ENOTFOUND, "round %" PRIu64 " has no update of this client", round);
     return SEFL_OK;
 }
@@ -676,7 +689,7 @@ static sefl_status walk_page(void *ctx, const db_row *row)
 {
     page *p = ctx;
     p->n++;
-    SEFL_PASS(take_fixed(row, 1, p->after, sizeof p->after));
+    SEFL_PASS(journal_take(row, 1, p->after, sizeof p->after));
     return walk_update(&p->w, row);
 }
 
@@ -689,9 +702,9 @@ sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn, v
         uint8_t after[32];
         memcpy(after, p.after, sizeof after);
         p.n = 0;
-        st = rows(j, round, walk_page, &p, SELECT_UPDATE "AND client > ? ORDER BY client LIMIT ?",
-                  db_u64(j->number), db_u64(round), db_blob(span_of(after, first ? 0 : 32)),
-                  db_u64(PAGE));
+        st = journal_rows(j, round, walk_page, &p,
+                          SELECT_UPDATE "AND client > ? ORDER BY client LIMIT ?", db_u64(j->number),
+                          db_u64(round), db_blob(span_of(after, first ? 0 : 32)), db_u64(PAGE));
     }
     pthread_mutex_unlock(&j->rows);
     return st;
@@ -700,9 +713,9 @@ sefl_status journal_updates(journal *j, uint64_t round, journal_update_fn *fn, v
 sefl_status journal_update_count(journal *j, uint64_t round, uint32_t *out)
 {
     uint64_t n = 0;
-    sefl_status st =
-        rows(j, round, db_take_u64, &n, "SELECT count(*) FROM body WHERE task = ? AND round = ?",
-             db_u64(j->number), db_u64(round));
+    sefl_status st = journal_rows(j, round, db_take_u64, &n,
+                                  "SELECT count(*) FROM body WHERE task = ? AND round = ?",
+                                  db_u64(j->number), db_u64(round));
     *out = (uint32_t)n;
     return st;
 }
@@ -719,12 +732,12 @@ sefl_status journal_client_rounds(journal *j, const uint8_t client[32], uint64_t
                                   uint64_t *last)
 {
     uint64_t got[2] = { 0, 0 };
-    SEFL_PASS(
-        rows(j, 0, take_two, got,
-             "SELECT count(*), coalesce(max(b.round), 0) FROM body b LEFT JOIN round r ON r.task = "
-             "b.task AND "
-             "r.round = b.round WHERE b.task = ? AND b.client = ? AND coalesce(r.skipped, 0) != 1",
-             db_u64(j->number), db_blob(span_of(client, 32))));
+    SEFL_PASS(journal_rows(
+        j, 0, take_two, got,
+        "SELECT count(*), coalesce(max(b.round), 0) FROM body b LEFT JOIN round r ON r.task = "
+        "b.task AND "
+        "r.round = b.round WHERE b.task = ? AND b.client = ? AND coalesce(r.skipped, 0) != 1",
+        db_u64(j->number), db_blob(span_of(client, 32))));
     *out = got[0];
     *last = got[1];
     return SEFL_OK;
@@ -733,10 +746,10 @@ sefl_status journal_client_rounds(journal *j, const uint8_t client[32], uint64_t
 sefl_status journal_body_before(journal *j, uint64_t round, const uint8_t body[32], bool *out)
 {
     uint64_t n = 0;
-    sefl_status st =
-        rows(j, round, db_take_u64, &n,
-             "SELECT EXISTS(SELECT 1 FROM body WHERE task = ?1 AND hash = ?3 AND round != ?2)",
-             db_u64(j->number), db_u64(round), db_blob(span_of(body, 32)));
+    sefl_status st = journal_rows(
+        j, round, db_take_u64, &n,
+        "SELECT EXISTS(SELECT 1 FROM body WHERE task = ?1 AND hash = ?3 AND round != ?2)",
+        db_u64(j->number), db_u64(round), db_blob(span_of(body, 32)));
     *out = n != 0;
     return st;
 }

@@ -27,28 +27,12 @@ static const char *const tables[] = {
 
 /* ---- statements ------------------------------------------------------------------------------ */
 
-static sefl_status each_args(journal *j, db_row_fn *fn, void *ctx, const char *sql,
-                             const db_value *args)
-{
-    pthread_mutex_lock(&j->rows);
-    sefl_status st = journal_statement(j, fn, ctx, sql, args);
-    pthread_mutex_unlock(&j->rows);
-    return st;
-}
-#define each(j, fn, ctx, sql, ...) each_args((j), (fn), (ctx), (sql), DB_VALUES(__VA_ARGS__))
+#define each(j, fn, ctx, sql, ...) journal_rows((j), 0, (fn), (ctx), sql, ##__VA_ARGS__)
 #define run(j, sql, ...)           each((j), NULL, NULL, sql, ##__VA_ARGS__)
 
 static db_value bytes32(const uint8_t p[32])
 {
     return db_blob(span_of(p, 32));
-}
-
-static sefl_status take_32(const db_row *row, int col, uint8_t out[32])
-{
-    sefl_span s = db_col_bytes(row, col);
-    SEFL_NEED(s.n == 32, SEFL_EPROTO, "store: a column has %zu bytes, not 32", s.n);
-    memcpy(out, s.p, 32);
-    return SEFL_OK;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -164,7 +148,7 @@ static sefl_status take_known(void *ctx, const db_row *row)
     shared_known *k = ctx;
     k->have = !db_col_null(row, 0);
     if (k->have) {
-        SEFL_PASS(take_32(row, 0, k->body));
+        SEFL_PASS(journal_take(row, 0, k->body, 32));
         k->bytes = db_col_u64(row, 1);
     }
     k->rounds = db_col_u64(row, 2);
@@ -226,8 +210,8 @@ static sefl_status walk_upload(void *ctx, const db_row *row)
 {
     const walk *w = ctx;
     uint8_t client[32], body[32];
-    SEFL_PASS(take_32(row, 1, client));
-    SEFL_PASS(take_32(row, 2, body));
+    SEFL_PASS(journal_take(row, 1, client, 32));
+    SEFL_PASS(journal_take(row, 2, body, 32));
     return w->upload(w->ctx, db_col_u64(row, 0), client, body);
 }
 
@@ -264,7 +248,7 @@ static sefl_status walk_part(void *ctx, const db_row *row)
                       .maker = db_col_u64(row, 2),
                       .failures = db_col_u64(row, 4) };
     if (p.maker > 0)
-        SEFL_PASS(take_32(row, 3, p.hash));
+        SEFL_PASS(journal_take(row, 3, p.hash, 32));
     return w->part(w->ctx, &p);
 }
 

@@ -4,13 +4,10 @@
 
 #include "base/alloc.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define FACT "turnout"
-
-enum { END_AT = 30 }; /* in a record's number of letters: how the round ended */
 
 /* ---- clients --------------------------------------------------------------------------------- */
 
@@ -66,77 +63,6 @@ static int64_t find_or_add(turnout *t, const uint8_t key[32], const char *name)
 bool turnout_is_turn(const turnout *t, const someone *s, uint64_t round)
 {
     return t->of->separation <= 1 || s->group == round % t->of->separation;
-}
-
-static void chunk_name(char out[32], size_t chunk)
-{
-    snprintf(out, 32, "clients %zu", chunk);
-}
-
-static sefl_status write_chunk(const turnout *t, size_t chunk)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
-    char name[32];
-    for (size_t i = chunk * CHUNK; i < t->n && i < (chunk + 1) * CHUNK; i++) {
-        const size_t len = strlen(t->who[i].name);
-        SEFL_TRY(wr_raw(&b, t->who[i].key, 32));
-        SEFL_TRY(wr_u8(&b, (uint8_t)len));
-        SEFL_TRY(wr_raw(&b, t->who[i].name, len));
-    }
-    chunk_name(name, chunk);
-    SEFL_TRY(journal_fact_put(t->j, 0, name, buf_span(&b)));
-done:
-    buf_clear(&b);
-    return st;
-}
-
-static sefl_status write_clients(turnout *t)
-{
-    for (size_t chunk = t->written / CHUNK; t->written < t->n; chunk++) {
-        SEFL_PASS(write_chunk(t, chunk));
-        t->written = t->n < (chunk + 1) * CHUNK ? t->n : (chunk + 1) * CHUNK;
-    }
-    return SEFL_OK;
-}
-
-static sefl_status read_chunk(turnout *t, sefl_span bytes)
-{
-    rd r = rd_over(bytes);
-    while (rd_left(&r) > 0) {
-        sefl_span key, name;
-        uint8_t len;
-        char text[NAME_MAX_BYTES + 1];
-        SEFL_PASS(rd_view(&r, &key, 32));
-        SEFL_PASS(rd_u8(&r, &len));
-        SEFL_NEED(len <= NAME_MAX_BYTES, SEFL_EPROTO, "a client's name of %u bytes", len);
-        SEFL_PASS(rd_view(&r, &name, len));
-        snprintf(text, sizeof text, "%.*s", (int)name.n, (const char *)name.p);
-        SEFL_NEED(find_or_add(t, key.p, text) == (int64_t)t->n - 1, SEFL_EPROTO,
-                  "a client is listed twice");
-    }
-    return SEFL_OK;
-}
-
-static sefl_status read_clients(turnout *t)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
-    char name[32];
-    for (size_t chunk = 0; chunk * CHUNK < TURNOUT_CLIENTS; chunk++) {
-        buf_reset(&b);
-        chunk_name(name, chunk);
-        st = journal_fact_get(t->j, 0, name, &b);
-        if (st == SEFL_ENOTFOUND)
-            break;
-        SEFL_TRY(st);
-        SEFL_TRY(sefl_at(read_chunk(t, buf_span(&b)), "turnout"));
-    }
-    st = SEFL_OK;
-    t->written = t->n;
-done:
-    buf_clear(&b);
-    return st;
 }
 
 /* ---- one round ------------------------------------------------------------------------------- */
@@ -207,82 +133,32 @@ static void set_cell(turnout *t, uint64_t round, int64_t client, char letter, co
         drop_reason(r, (uint32_t)client);
 }
 
-/* ---- records --------------------------------------------------------------------------------- */
+/* ---- the journal ----------------------------------------------------------------------------- */
 
-static sefl_status round_write(sefl_buf *out, const turnout_round *r)
+attendance turnout_row(const turnout_round *r)
 {
-    SEFL_PASS(wr_u32(out, (uint32_t)r->n | (uint32_t)r->end << END_AT));
-    SEFL_PASS(wr_raw(out, r->cells, r->n));
-    for (size_t i = 0; i < r->why_n; i++) {
-        const size_t len = strlen(r->why[i].text);
-        SEFL_PASS(wr_u32(out, r->why[i].client));
-        SEFL_PASS(wr_u8(out, (uint8_t)len));
-        SEFL_PASS(wr_raw(out, r->why[i].text, len));
-    }
-    return SEFL_OK;
-}
-
-static sefl_status record_read(record *out, sefl_span bytes)
-{
-    uint32_t n;
-    rd r = rd_over(bytes);
-    SEFL_PASS(rd_u32(&r, &n));
-    SEFL_PASS(rd_view(&r, &out->cells, n & ((1u << END_AT) - 1)));
-    SEFL_NEED(n >> END_AT <= TURNOUT_CUT, SEFL_EPROTO, "an unknown end of a round");
-    out->end = (turnout_end)(n >> END_AT);
-    out->why = r;
-    return SEFL_OK;
-}
-
-sefl_status turnout_record_why(record *r, uint32_t *client, sefl_span *text)
-{
-    uint8_t len;
-    SEFL_PASS(rd_u32(&r->why, client));
-    SEFL_PASS(rd_u8(&r->why, &len));
-    return rd_view(&r->why, text, len);
-}
-
-sefl_status turnout_record(turnout *t, uint64_t round, sefl_buf *bytes, record *out)
-{
-    const turnout_round *r = turnout_round_of(t, round);
-    *out = (record){ 0 };
-    buf_reset(bytes);
-    sefl_status st = r ? round_write(bytes, r) : journal_fact_get(t->j, round, FACT, bytes);
-    if (st == SEFL_ENOTFOUND || (st == SEFL_OK && bytes->n == 0))
-        return SEFL_OK;
-    SEFL_PASS(st);
-    return record_read(out, buf_span(bytes));
-}
-
-static void add_up(turnout *t, sefl_span cells, int by)
-{
-    for (size_t i = 0; i < cells.n && i < t->n; i++) {
-        if (cells.p[i] == 'a')
-            t->who[i].good += (uint32_t)by;
-        else if (strchr("ldrx", cells.p[i]) && cells.p[i])
-            t->who[i].bad += (uint32_t)by;
-    }
+    return (attendance){ .round = r->round, .ended = r->end, .fates = span_of(r->cells, r->n) };
 }
 
 /* A round is over: a client whose turn it was has missed it without an update in it. Under
  * sampling, nobody but the client knows whether it was drawn, so it has missed none. */
-static void add_missed(turnout *t, uint64_t round, const record *r)
+static void add_missed(turnout *t, const attendance *r)
 {
-    if (round <= t->closed)
+    if (r->round <= t->closed)
         return;
-    t->closed = round;
-    if (r->end == TURNOUT_CUT)
+    t->closed = r->round;
+    if (r->ended == TURNOUT_CUT)
         return;
     t->full++;
     for (size_t i = 0; i < t->n; i++) {
         someone *s = &t->who[i];
-        const char c = i < r->cells.n ? (char)r->cells.p[i] : '.';
+        const char c = i < r->fates.n ? (char)r->fates.p[i] : '.';
         if (c == 'a' || c == 'x') {
             s->missed = s->idle = 0;
-            s->spent += c == 'a' && r->end == TURNOUT_RELEASED;
-        } else if (t->of->sampling == TASK_ALL && turnout_is_turn(t, s, round)) {
+            s->spent += c == 'a' && r->ended == TURNOUT_RELEASED;
+        } else if (t->of->sampling == TASK_ALL && turnout_is_turn(t, s, r->round)) {
             s->missed++;
-            s->idle = s->told >= round ? s->idle + 1 : 0;
+            s->idle = s->told >= r->round ? s->idle + 1 : 0;
         }
     }
 }
@@ -291,24 +167,21 @@ static void add_missed(turnout *t, uint64_t round, const record *r)
 static sefl_status save(turnout *t, turnout_round *r)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
-    record old;
-    const uint64_t gone = r->round > TURNOUT_ROUNDS ? r->round - TURNOUT_ROUNDS : 0;
-    SEFL_TRY(write_clients(t)); /* first: letters without a client are ignored */
-    if (journal_fact_get(t->j, r->round, FACT, &b) == SEFL_OK &&
-        record_read(&old, buf_span(&b)) == SEFL_OK)
-        add_up(t, old.cells, -1);
-    buf_reset(&b);
-    SEFL_TRY(round_write(&b, r));
-    SEFL_TRY(journal_fact_put(t->j, r->round, FACT, buf_span(&b)));
+    const attendance row = turnout_row(r);
+    SEFL_PASS(journal_begin(t->j));
+    for (size_t i = t->written; i < t->n; i++)
+        SEFL_TRY(attendance_client_put(t->j, i, t->who[i].key, t->who[i].name));
+    SEFL_TRY(attendance_put(t->j, &row));
+    for (size_t i = 0; i < r->why_n; i++)
+        SEFL_TRY(attendance_why_put(t->j, r->round, r->why[i].client, r->why[i].text));
+    if (r->round > TURNOUT_ROUNDS)
+        SEFL_TRY(attendance_forget(t->j, r->round - TURNOUT_ROUNDS));
+    SEFL_TRY(journal_commit(t->j));
+    t->written = t->n;
     r->changed = false;
-    add_up(t, span_of(r->cells, r->n), 1);
-    if (gone > t->oldest && gone > 0) {
-        SEFL_TRY(journal_fact_put(t->j, gone, FACT, (sefl_span){ 0 }));
-        t->oldest = gone;
-    }
 done:
-    buf_clear(&b);
+    if (st != SEFL_OK)
+        journal_rollback(t->j);
     return st;
 }
 
@@ -326,28 +199,23 @@ static sefl_status restore_one(void *ctx, const journal_update *u)
     return SEFL_OK;
 }
 
-/* Adds up the records of the latest rounds. */
-static sefl_status read_rounds(turnout *t)
+static sefl_status restore_client(void *ctx, uint64_t number, const uint8_t client[32],
+                                  const char *name)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
-    journal_round last;
-    record r;
-    st = journal_round_last(t->j, &last);
-    if (st == SEFL_ENOTFOUND)
-        return SEFL_OK;
-    SEFL_TRY(st);
-    t->last = last.round;
-    t->oldest = last.round > TURNOUT_ROUNDS ? last.round - TURNOUT_ROUNDS : 0;
-    for (uint64_t n = t->oldest + 1; n <= last.round; n++) {
-        SEFL_TRY(turnout_record(t, n, &b, &r));
-        add_up(t, r.cells, 1);
-        if (r.cells.p)
-            add_missed(t, n, &r);
-    }
-done:
-    buf_clear(&b);
-    return st;
+    turnout *t = ctx;
+    SEFL_NEED(number == t->n && find_or_add(t, client, name) == (int64_t)number, SEFL_EPROTO,
+              "turnout: client %" PRIu64 " is listed twice, or the one before it is missing",
+              number);
+    return SEFL_OK;
+}
+
+static sefl_status restore_round(void *ctx, const attendance *r)
+{
+    turnout *t = ctx;
+    SEFL_NEED(r->ended <= TURNOUT_CUT, SEFL_EPROTO, "turnout: an unknown end of a round");
+    t->last = r->round;
+    add_missed(t, r);
+    return SEFL_OK;
 }
 
 sefl_status turnout_new(turnout **out, journal *j, const task *of, sefl_log *log)
@@ -355,8 +223,9 @@ sefl_status turnout_new(turnout **out, journal *j, const task *of, sefl_log *log
     SEFL_MAKE(turnout, t, out);
     pthread_mutex_init(&t->lock, NULL);
     t->j = j, t->of = of, t->log = log;
-    SEFL_TRY(read_clients(t));
-    SEFL_TRY(read_rounds(t));
+    SEFL_TRY(attendance_clients(j, restore_client, t));
+    t->written = t->n;
+    SEFL_TRY(attendance_rounds(j, 1, INT64_MAX, restore_round, t));
     SEFL_HAND_OVER(out, t, turnout_free);
 }
 
@@ -481,7 +350,8 @@ void turnout_close(turnout *t, uint64_t round, turnout_end end)
         r->end = end;
         save_or_say(t, &t->before);
         save_or_say(t, r);
-        add_missed(t, round, &(record){ .cells = span_of(r->cells, r->n), .end = end });
+        const attendance row = turnout_row(r);
+        add_missed(t, &row);
     }
     pthread_mutex_unlock(&t->lock);
 }

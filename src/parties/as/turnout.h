@@ -12,11 +12,9 @@
  * dropped (it fetched the model and sent nothing in time), `r` refused, `x` counted out by CSP's
  * verdict, `.` did not take part, and a space if nothing is known.
  *
- * The journal has one fact per round, "turnout": u32 n (its top two bits: a turnout_end), n
- * letters, then for each reason u32 client, u8 length, text; and the clients in order of appearance
- * as facts "clients K" of the task, 256 in each: key 32, u8 length, name. A round's fact is written
- * when the round ends, and again when the next one ends if somebody was late in between. So one
- * round costs one or two small writes on the driver's thread, and an upload costs a lookup in
+ * The journal has one row per round and per client (store/journal/attendance.h). A round's row is
+ * written when the round ends, and again when the next one ends if somebody was late in between. So
+ * one round costs one or two small writes on the driver's thread, and an upload costs a lookup in
  * memory. A crash loses only who was late, refused or dropped in the open round; arrivals are
  * restored from the journal's uploads. The latest TURNOUT_ROUNDS rounds are kept. If the journal
  * cannot be read, AS passes NULL, which every function but turnout_grid accepts. Several processes

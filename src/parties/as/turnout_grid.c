@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/json.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 enum { WHYS_MAX = 500 };
 
 typedef struct ranked {
-    uint32_t good, bad, client;
+    uint32_t good, bad, client; /* rounds in which it arrived; was late, dropped or refused */
 } ranked;
 
 static int worst_first(const void *a, const void *b)
@@ -27,160 +26,195 @@ static int worst_first(const void *a, const void *b)
 
 /* The clients and rounds of an answer. */
 typedef struct selection {
+    uint64_t seen, last; /* clients; the latest round */
+    ranked *all;         /* all clients */
     uint32_t client[PAGE_GRID_CLIENTS];
+    char name[PAGE_GRID_CLIENTS][NAME_MAX_BYTES + 16];
     char cells[PAGE_GRID_CLIENTS][PAGE_GRID_ROUNDS + 1];
+    bool told[PAGE_GRID_CLIENTS][PAGE_GRID_ROUNDS]; /* why */
+    bool known[PAGE_GRID_ROUNDS];
+    turnout_counts counts[PAGE_GRID_ROUNDS];
     unsigned clients, rounds, whys;
     uint64_t first;
-    sefl_buf why, counts; /* JSON, without brackets */
+    uint64_t memory[2]; /* rounds that are in memory, too: the journal's are older */
+    json *j;
 } selection;
 
-/* Under the lock, which it leaves while it sorts. */
-static sefl_status select_clients(turnout *t, selection *s, const page_grid_ask *ask)
+static sefl_status add_up(void *ctx, const attendance *r)
 {
-    ranked *all = NULL;
-    const size_t n = t->n;
-    if (ask->worst && n > 0) {
-        SEFL_PASS(sefl_new(&all, n, sizeof *all));
-        for (size_t i = 0; i < n; i++)
-            all[i] = (ranked){ t->who[i].good, t->who[i].bad, (uint32_t)i };
-        pthread_mutex_unlock(&t->lock);
-        qsort(all, n, sizeof *all, worst_first);
-        pthread_mutex_lock(&t->lock);
+    const selection *s = ctx;
+    for (size_t i = 0; i < r->fates.n && i < s->seen; i++) {
+        const char c = (char)r->fates.p[i];
+        s->all[i].good += c == 'a';
+        s->all[i].bad += c == 'l' || c == 'd' || c == 'r' || c == 'x';
     }
-    for (uint64_t i = ask->from; i < n && s->clients < ask->clients; i++)
-        s->client[s->clients++] = all ? all[i].client : (uint32_t)i;
-    sefl_free(all);
     return SEFL_OK;
 }
 
-static void label(char out[NAME_MAX_BYTES + 16], const someone *s)
+static sefl_status rank(turnout *t, selection *s)
 {
-    snprintf(out, NAME_MAX_BYTES + 16, "%s / %02x%02x%02x%02x", s->name, s->key[0], s->key[1],
-             s->key[2], s->key[3]);
-}
-
-static sefl_status write_why(const turnout *t, selection *s, uint64_t round, uint32_t client,
-                             sefl_span text)
-{
-    char who[NAME_MAX_BYTES + 16];
-    if (s->whys++ >= WHYS_MAX)
-        return SEFL_OK;
-    label(who, &t->who[client]);
-    if (s->why.n > 0)
-        SEFL_PASS(wr_u8(&s->why, ','));
-    json j = json_into(&s->why);
-    json_open(&j, '{');
-    json_key(&j, "round"), json_u64(&j, round);
-    json_key(&j, "client"), json_str(&j, who);
-    json_key(&j, "reason"), json_span(&j, text);
-    json_close(&j, '}');
-    return json_end(&j);
-}
-
-/* Adds the recorded reasons of the selected clients. A client that dropped out without a word has
- * none. */
-static sefl_status add_why(const turnout *t, selection *s, uint64_t round, unsigned column,
-                           record *r)
-{
-    bool told[PAGE_GRID_CLIENTS] = { 0 };
-    while (rd_left(&r->why) > 0) {
-        uint32_t client;
-        sefl_span text;
-        unsigned i = 0;
-        SEFL_PASS(turnout_record_why(r, &client, &text));
-        while (i < s->clients && s->client[i] != client)
-            i++;
-        if (i == s->clients)
-            continue;
-        told[i] = true;
-        SEFL_PASS(write_why(t, s, round, client, text));
-    }
-    for (unsigned i = 0; i < s->clients && round < t->last; i++)
-        if (s->cells[i][column] == 'd' && !told[i])
-            SEFL_PASS(write_why(t, s, round, s->client[i],
-                                span_of_str("fetched the model and sent no update in time")));
+    enum { AT_ONCE = 100 }; /* an upload must not wait for all of them */
+    SEFL_PASS(sefl_new(&s->all, s->seen + 1, sizeof *s->all));
+    for (uint32_t i = 0; i < s->seen; i++)
+        s->all[i].client = i;
+    for (uint64_t r = s->last > TURNOUT_ROUNDS ? s->last - TURNOUT_ROUNDS : 0; r <= s->last;
+         r += AT_ONCE)
+        SEFL_PASS(attendance_rounds(t->j, r, r + AT_ONCE - 1, add_up, s));
+    qsort(s->all, s->seen, sizeof *s->all, worst_first);
     return SEFL_OK;
 }
 
-static sefl_status add_round(turnout *t, selection *s, unsigned column, sefl_buf *bytes)
+/* The clients and rounds to show, as far as there are any. */
+static sefl_status select_all(turnout *t, selection *s, const page_grid_ask *ask)
 {
-    const uint64_t round = s->first + column;
-    record r;
-    SEFL_PASS(turnout_record(t, round, bytes, &r));
-    const bool known = r.cells.p != NULL;
+    pthread_mutex_lock(&t->lock);
+    s->seen = t->n;
+    s->last = t->last;
+    pthread_mutex_unlock(&t->lock);
+    if (ask->worst)
+        SEFL_PASS(rank(t, s));
+    for (uint64_t i = ask->from; i < s->seen && s->clients < ask->clients; i++)
+        s->client[s->clients++] = s->all ? s->all[i].client : (uint32_t)i;
+    s->first = ask->first > 0 ? ask->first : s->last > ask->rounds ? s->last - ask->rounds + 1 : 1;
+    if (s->first <= s->last)
+        s->rounds =
+            s->last - s->first < ask->rounds ? (unsigned)(s->last - s->first + 1) : ask->rounds;
+    for (unsigned i = 0; i < s->clients; i++)
+        memset(s->cells[i], ' ', s->rounds); /* nothing is known */
+    return SEFL_OK;
+}
+
+static sefl_status add_round(void *ctx, const attendance *r)
+{
+    selection *s = ctx;
+    const uint64_t column = r->round - s->first;
+    s->known[column] = true;
+    s->counts[column] = turnout_count(r->fates);
+    for (unsigned i = 0; i < s->clients; i++)
+        s->cells[i][column] = s->client[i] < r->fates.n ? (char)r->fates.p[s->client[i]] : '.';
+    return SEFL_OK;
+}
+
+/* Names the clients, and adds the rounds in memory, which the journal does not have yet. */
+static void add_present(turnout *t, selection *s)
+{
+    const turnout_round *const at[] = { &t->before, &t->now };
+    pthread_mutex_lock(&t->lock);
     for (unsigned i = 0; i < s->clients; i++) {
-        const uint32_t client = s->client[i];
-        s->cells[i][column] = !known ? ' ' : client < r.cells.n ? (char)r.cells.p[client] : '.';
+        const someone *w = &t->who[s->client[i]];
+        snprintf(s->name[i], sizeof s->name[i], "%s / %02x%02x%02x%02x", w->name, w->key[0],
+                 w->key[1], w->key[2], w->key[3]);
     }
-    if (!known)
-        return SEFL_OK;
-    const turnout_counts c = turnout_count(r.cells);
-    SEFL_PASS(wr_fmt(&s->counts,
-                     "%s{\"round\":%" PRIu64 ",\"arrived\":%u,\"late\":%u,\"dropped\":%u,"
-                     "\"refused\":%u}",
-                     s->counts.n > 0 ? "," : "", round, c.arrived, c.late, c.dropped, c.refused));
-    return add_why(t, s, round, column, &r);
+    for (int i = 0; i < 2; i++) {
+        const attendance row = turnout_row(at[i]);
+        s->memory[i] = row.round;
+        if (row.round >= s->first && row.round < s->first + s->rounds)
+            (void)!add_round(s, &row);
+    }
+    pthread_mutex_unlock(&t->lock);
 }
 
-static sefl_status write_grid(const turnout *t, const selection *s, sefl_buf *out)
+static void write_why(selection *s, unsigned row, uint64_t round, sefl_span text)
 {
-    char who[NAME_MAX_BYTES + 16];
+    s->told[row][round - s->first] = true;
+    if (s->whys++ >= WHYS_MAX)
+        return;
+    json_open(s->j, '{');
+    json_key(s->j, "round"), json_u64(s->j, round);
+    json_key(s->j, "client"), json_str(s->j, s->name[row]);
+    json_key(s->j, "reason"), json_span(s->j, text);
+    json_close(s->j, '}');
+}
+
+static sefl_status add_why(void *ctx, uint64_t round, uint64_t client, sefl_span text)
+{
+    selection *s = ctx;
+    unsigned i = 0;
+    while (i < s->clients && s->client[i] != client)
+        i++;
+    if (i < s->clients)
+        write_why(s, i, round, text);
+    return SEFL_OK;
+}
+
+static sefl_status add_stored_why(void *ctx, uint64_t round, uint64_t client, sefl_span text)
+{
+    const selection *s = ctx;
+    return round == s->memory[0] || round == s->memory[1] ? SEFL_OK
+                                                          : add_why(ctx, round, client, text);
+}
+
+/* Writes the reasons of the selected clients: those in memory, those in the journal, and those of
+ * the clients that dropped out without a word. */
+static sefl_status add_whys(turnout *t, selection *s)
+{
+    const turnout_round *const at[] = { &t->before, &t->now };
+    pthread_mutex_lock(&t->lock);
+    for (int i = 0; i < 2; i++)
+        for (size_t k = 0; k < at[i]->why_n; k++)
+            if (at[i]->round >= s->first && at[i]->round < s->first + s->rounds)
+                (void)!add_why(s, at[i]->round, at[i]->why[k].client,
+                               span_of_str(at[i]->why[k].text));
+    pthread_mutex_unlock(&t->lock);
+    SEFL_PASS(attendance_whys(t->j, s->first, s->first + s->rounds - 1, add_stored_why, s));
+    for (unsigned c = 0; c < s->rounds && s->first + c < s->last; c++)
+        for (unsigned i = 0; i < s->clients; i++)
+            if (s->cells[i][c] == 'd' && !s->told[i][c])
+                write_why(s, i, s->first + c,
+                          span_of_str("fetched the model and sent no update in time"));
+    return SEFL_OK;
+}
+
+static void write_counts(json *j, uint64_t round, const turnout_counts *c)
+{
+    json_open(j, '{');
+    json_fields(j, lf_u64("round", round), lf_u64("arrived", c->arrived), lf_u64("late", c->late),
+                lf_u64("dropped", c->dropped), lf_u64("refused", c->refused));
+    json_close(j, '}');
+}
+
+static sefl_status write_grid(turnout *t, selection *s, sefl_buf *out)
+{
     json j = json_into(out);
+    s->j = &j;
     json_open(&j, '{');
-    json_key(&j, "enrolled"), json_u64(&j, t->of->enrolled);
-    json_key(&j, "seen"), json_u64(&j, t->n);
+    json_fields(&j, lf_u64("enrolled", t->of->enrolled), lf_u64("seen", s->seen));
     json_key(&j, "rounds"), json_open(&j, '[');
     for (unsigned i = 0; i < s->rounds; i++)
         json_u64(&j, s->first + i);
     json_close(&j, ']');
     json_key(&j, "clients"), json_open(&j, '[');
     for (unsigned i = 0; i < s->clients; i++) {
-        label(who, &t->who[s->client[i]]);
         json_open(&j, '{');
-        json_key(&j, "name"), json_str(&j, who);
-        json_key(&j, "cells"), json_str(&j, s->cells[i]);
+        json_fields(&j, lf_str("name", s->name[i]), lf_str("cells", s->cells[i]));
         json_close(&j, '}');
     }
     json_close(&j, ']');
+    json_key(&j, "why"), json_open(&j, '[');
+    if (s->rounds > 0)
+        SEFL_PASS(add_whys(t, s));
+    json_close(&j, ']');
+    json_key(&j, "counts"), json_open(&j, '[');
+    for (unsigned i = 0; i < s->rounds; i++)
+        if (s->known[i])
+            write_counts(&j, s->first + i, &s->counts[i]);
+    json_close(&j, ']');
     json_close(&j, '}');
-    SEFL_PASS(json_end(&j));
-    out->n--;
-    SEFL_PASS(wr_fmt(out, ",\"why\":["));
-    SEFL_PASS(wr_raw(out, s->why.p, s->why.n));
-    SEFL_PASS(wr_fmt(out, "],\"counts\":["));
-    SEFL_PASS(wr_raw(out, s->counts.p, s->counts.n));
-    return wr_fmt(out, "]}");
-}
-
-/* The rounds to show, as far as there are any. */
-static void select_rounds(const turnout *t, selection *s, const page_grid_ask *ask)
-{
-    const uint64_t last = t->last;
-    s->first = ask->first > 0 ? ask->first : last > ask->rounds ? last - ask->rounds + 1 : 1;
-    if (s->first <= last)
-        s->rounds = last - s->first < ask->rounds ? (unsigned)(last - s->first + 1) : ask->rounds;
+    return json_end(&j);
 }
 
 sefl_status turnout_grid(turnout *t, sefl_buf *out, const page_grid_ask *ask)
 {
     sefl_status st = SEFL_OK;
     selection *s = NULL;
-    sefl_buf bytes = { 0 };
     SEFL_PASS(sefl_new(&s, 1, sizeof *s));
-    pthread_mutex_lock(&t->lock);
-    SEFL_TRY(select_clients(t, s, ask));
-    select_rounds(t, s, ask);
-    for (unsigned i = 0; i < s->rounds; i++) {
-        SEFL_TRY(add_round(t, s, i, &bytes));
-        pthread_mutex_unlock(&t->lock); /* an upload must not wait for the whole answer */
-        pthread_mutex_lock(&t->lock);
-    }
+    SEFL_TRY(select_all(t, s, ask));
+    if (s->rounds > 0)
+        SEFL_TRY(attendance_rounds(t->j, s->first, s->first + s->rounds - 1, add_round, s));
+    add_present(t, s);
     SEFL_TRY(write_grid(t, s, out));
 done:
-    pthread_mutex_unlock(&t->lock);
-    buf_clear(&bytes);
-    buf_clear(&s->why);
-    buf_clear(&s->counts);
+    sefl_free(s->all);
     sefl_free(s);
     return st;
 }

@@ -5,17 +5,18 @@
 
 #include "roles/aggregator/turnout.h"
 
-enum { CHUNK = 256, NAME_MAX_BYTES = 64, WHY_MAX = 120, NONE = -1 };
+#include "store/journal/attendance.h"
+
+enum { NAME_MAX_BYTES = 64, WHY_MAX = 120, NONE = -1 };
 
 typedef struct someone {
     uint8_t key[32];
     char name[NAME_MAX_BYTES + 1];
-    uint64_t group;     /* task_group */
-    uint32_t good, bad; /* rounds in which it arrived; was late, dropped or refused */
-    uint32_t missed;    /* rounds of its turn without an update of it, since its last one */
-    uint32_t idle;      /* the latest of them for which it had asked, in this run */
-    uint32_t spent;     /* released rounds with an update of it */
-    uint64_t told;      /* the latest round that it has learned is open, in this run */
+    uint64_t group;  /* task_group */
+    uint32_t missed; /* rounds of its turn without an update of it, since its last one */
+    uint32_t idle;   /* the latest of them for which it had asked, in this run */
+    uint32_t spent;  /* released rounds with an update of it */
+    uint64_t told;   /* the latest round that it has learned is open, in this run */
 } someone;
 
 typedef struct reason {
@@ -44,7 +45,6 @@ struct turnout {
     uint32_t *slots; /* hash table over `who`: number + 1; 0: free */
     size_t slots_n;  /* a power of two */
     turnout_round now, before;
-    uint64_t oldest; /* this round and those before it are forgotten */
     uint64_t last;   /* the latest round */
     uint64_t closed; /* the latest one that is over; 0: none */
     uint64_t full;   /* rounds that are over and were not cut short */
@@ -57,18 +57,8 @@ int64_t turnout_find(const turnout *t, const uint8_t key[32]);
 bool turnout_is_turn(const turnout *t, const someone *s, uint64_t round);
 /* Returns the round in memory; NULL if it is neither. */
 turnout_round *turnout_round_of(turnout *t, uint64_t round);
-
-/* The letters and reasons of a record; they point into its bytes. */
-typedef struct record {
-    sefl_span cells;
-    turnout_end end;
-    rd why;
-} record;
-
-/* Reads a round into bytes and finds its parts. *out is empty if nothing is known. */
-sefl_status turnout_record(turnout *t, uint64_t round, sefl_buf *bytes,
-                           record *out) SEFL_MUST_CHECK;
-sefl_status turnout_record_why(record *r, uint32_t *client, sefl_span *text) SEFL_MUST_CHECK;
+/* The round as the journal has it, or will. */
+attendance turnout_row(const turnout_round *r);
 turnout_counts turnout_count(sefl_span cells);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/sha256.h"
 #include "roles/aggregator/turnout.h"
+#include "store/journal/attendance.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -400,12 +401,15 @@ static void damaged(void **state)
     (void)state;
     journal *j = open_journal("damaged");
     turnout *t;
-    CHECK_OK(journal_fact_put(j, 0, "clients 0", span_of_str("too short for a client")));
+    CHECK_OK(attendance_put(j, &(attendance){ .round = 1, .ended = TURNOUT_CUT + 1 }));
     CHECK_STATUS(turnout_new(&t, j, &of, NULL), SEFL_EPROTO);
-    CHECK_OK(journal_fact_put(j, 0, "clients 0", (sefl_span){ 0 }));
-    CHECK_OK(journal_round_put(j, &(journal_round){ .round = 1 }));
-    CHECK_OK(journal_fact_put(j, 1, "turnout", span_of_str("\xff\xff\xff\x7f")));
+    CHECK_OK(attendance_forget(j, 1));
+    CHECK_OK(turnout_new(&t, j, &of, NULL));
+    turnout_free(t);
+    CHECK_OK(attendance_client_put(j, 1, key_of(1), "there is no client 0"));
     CHECK_STATUS(turnout_new(&t, j, &of, NULL), SEFL_EPROTO);
+    CHECK_STATUS(attendance_client_put(j, 1, key_of(2), "its number is taken"), SEFL_EEXIST);
+    CHECK_STATUS(attendance_client_put(j, 2, key_of(1), "it is listed"), SEFL_EEXIST);
     journal_close(j);
 }
 
@@ -413,21 +417,17 @@ static void damaged(void **state)
 static void large(void **state)
 {
     (void)state;
-    enum { CLIENTS = 10000, ROUNDS = TURNOUT_ROUNDS + 20, BATCH = 170 };
+    enum { CLIENTS = 10000, ROUNDS = TURNOUT_ROUNDS + 20 };
     static uint8_t key[CLIENTS][32];
     journal *j = open_journal("large");
     turnout *t = open_turnout(j);
     for (uint32_t i = 0; i < CLIENTS; i++)
         sha256_of(key[i], span_of(&i, sizeof i));
     for (uint64_t r = 1; r <= ROUNDS; r++) {
-        if (r % BATCH == 1)
-            CHECK_OK(journal_begin(j));
         turnout_open(t, r);
         for (uint32_t i = (uint32_t)r % 7; i < CLIENTS; i += 7) /* each takes part in a seventh */
             turnout_upload(t, r, key[i], "site", i % 3 ? INGEST_TAKEN : INGEST_HASH, "bytes");
         close_round(t, j, r);
-        if (r % BATCH == 0)
-            CHECK_OK(journal_commit(j));
     }
     turnout_free(t);
     sefl_heap_mark();
