@@ -519,7 +519,6 @@ sefl_status as_rounds_keep_history(as_rounds *r)
         return SEFL_OK;
     SEFL_PASS(r->store->put(r->store->ctx, AS_HISTORY, f->round, f->attempt, buf_span(&f->record)));
     f->stored = true;
-    history_prepare(f, r->t);
     return SEFL_OK;
 }
 

@@ -90,8 +90,7 @@ static sefl_status load_history(as_link *l)
 {
     as_revealing *v = &l->revealing;
     const as_reveal *o = v->o;
-    return history_load(&v->past, l->c.task, o->round,
-                        o->fresh && o->fresh->stored ? o->fresh : NULL, get_history,
+    return history_load(&v->past, l->c.task, o->round, o->fresh, get_history,
                         (void *)(uintptr_t)o->store);
 }
 

@@ -9,12 +9,6 @@ static size_t record_bytes(const task *t)
     return NOISE_ID + t->values * NOISE_KEPT;
 }
 
-static void borrow(history *h, unsigned j, history_fresh *f)
-{
-    h->past[j] = f->record, f->record = (sefl_buf){ 0 };
-    h->fresh = f, h->lent = j, h->lent_round = f->round, h->ready = f->ready;
-}
-
 sefl_status history_load(history *h, const task *t, uint64_t round, history_fresh *fresh,
                          history_get *get, void *ctx)
 {
@@ -24,8 +18,8 @@ sefl_status history_load(history *h, const task *t, uint64_t round, history_fres
         sefl_status st = SEFL_OK;
         if (t->filter.gamma[j] == 0 || round <= j + 1)
             continue;
-        if (fresh && fresh->round == round - 1 - j && fresh->record.n > 0)
-            borrow(h, j, fresh);
+        if (fresh && fresh->round == round - 1 - j && fresh->stored)
+            *b = fresh->record, *fresh = (history_fresh){ 0 };
         else
             st = get(ctx, round - 1 - j, b);
         if (st == SEFL_ENOMEM || st == SEFL_EIO || st == SEFL_ETIMEOUT)
@@ -65,8 +59,7 @@ sefl_status history_begin(history *h, const task *t, const uint8_t id[NOISE_ID])
     else
         SEFL_PASS(buf_extend(&h->keep, &bytes, record_bytes(t)));
     memcpy(h->keep.p, id, NOISE_ID);
-    if (h->lags == 0 || !h->ready)
-        noise_filter_back(h->keep.p + NOISE_ID, t->filter.gamma, h->lags, past, t->values);
+    noise_filter_back(h->keep.p + NOISE_ID, t->filter.gamma, h->lags, past, t->values);
     return SEFL_OK;
 }
 
@@ -77,26 +70,10 @@ uint8_t *history_memory(const history *h)
 
 void history_clear(history *h)
 {
-    history_fresh *f = h->fresh;
-    sefl_buf *lent = &h->past[h->lent];
-    if (f && f->round == h->lent_round && lent->n > 0)
-        f->record = *lent, *lent = (sefl_buf){ 0 };
-    else if (f && f->round == h->lent_round)
-        history_drop(f); /* written over, or not used */
     for (unsigned j = 0; j < NOISE_LAGS; j++)
         buf_clear(&h->past[j]);
     buf_clear(&h->keep);
     *h = (history){ 0 };
-}
-
-void history_prepare(history_fresh *f, const task *t)
-{
-    if (t->filter.b != 1 || f->ready || f->record.n != record_bytes(t))
-        return;
-    uint8_t *numbers = f->record.p + NOISE_ID;
-    noise_filter_back(numbers, t->filter.gamma, 1, (const uint8_t *const[NOISE_LAGS]){ numbers },
-                      t->values);
-    f->ready = true;
 }
 
 void history_take(history_fresh *f, history *h, uint64_t round, uint64_t attempt)

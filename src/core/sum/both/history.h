@@ -20,10 +20,9 @@
  * release: the new record is `fresh` in memory, CSP stores it after its reply has left, and AS
  * while it waits for the uploads of the next round. A process that dies before leaves the round
  * out. AS lists a record only after it is stored: if AS dies after CSP's reply, it needs the
- * record again. The next reveal borrows `fresh`, and gives it back if it fails before
- * history_begin, which writes the new record into the memory of the oldest one, so that b = 1
- * needs only 8 bytes per value. If the reveal fails after that, the next attempt reads the records
- * from the store and leaves out what it does not find there.
+ * record again. The next reveal takes the record out of `fresh`, and writes the new one into the
+ * memory of the oldest one, so that b = 1 needs only 8 bytes per value. If the reveal fails, the
+ * next attempt reads the records from the store and leaves out what it does not find there.
  *
  * A record outlives the wipe of its round's other secrets. A server wipes it when round r + b is
  * over, at once if the round is skipped or blocked, and at the end of the task.
@@ -35,24 +34,18 @@
 #include "mpc/noise/online.h"
 #include "protocol/task.h"
 
-/* The record of the latest round, in memory. The next round takes it from here, not from the
- * store. */
+/* The record of the latest round, in memory, until the next reveal takes it over. */
 typedef struct history_fresh {
     uint64_t round; /* 0: none */
     uint64_t attempt;
-    bool stored;
-    bool ready;      /* history_prepare: what the next round takes back, in place of the numbers */
-    sefl_buf record; /* empty while a round has it */
+    bool stored; /* or CSP has tried to */
+    sefl_buf record;
 } history_fresh;
 
 typedef struct history {
     uint8_t lags;              /* bit j: past[j] is the record of round r - 1 - j */
     sefl_buf past[NOISE_LAGS]; /* records; history_begin moves the oldest to keep */
     sefl_buf keep;             /* the record of this round */
-    history_fresh *fresh;      /* NULL, or where past[lent] is from */
-    unsigned lent;
-    bool ready; /* past[lent] is prepared */
-    uint64_t lent_round;
 } history;
 
 /* Appends the record of a round to out; SEFL_ENOTFOUND if there is none, SEFL_ECRYPTO if it is
@@ -60,26 +53,23 @@ typedef struct history {
 typedef sefl_status history_get(void *ctx, uint64_t round, sefl_buf *out);
 
 /* Loads the records that the task's filter uses in this round and that are there, in place of those
- * in h: from `fresh` (may be NULL) or with `get`. Does nothing if the task has no filter. Fails
+ * in h: takes that of `fresh` (may be NULL) if it is stored, and calls `get` for others. Does nothing if the task has no filter. Fails
  * without memory, and if the store cannot be read now: a lost connection to a database must cost
  * neither noise that should be taken back nor, after CSP's reply, the round. */
 sefl_status history_load(history *h, const task *t, uint64_t round, history_fresh *fresh,
                          history_get *get, void *ctx) SEFL_MUST_CHECK;
 /* Returns the id in the record of lag j + 1, which is there. */
 const uint8_t *history_id(const history *h, unsigned j);
-/* Forgets the records that are not in lags; a borrowed one is not given back. */
+/* Wipes the records that are not in lags. */
 void history_only(history *h, uint8_t lags);
 /* Computes what this round takes back, in place of the records. Does nothing if the task has no
  * filter, and the second time. */
 sefl_status history_begin(history *h, const task *t, const uint8_t id[NOISE_ID]) SEFL_MUST_CHECK;
 /* Returns the memory for a reply (mode.h), valid until h changes; NULL without a filter. */
 uint8_t *history_memory(const history *h);
-/* Gives the record of `fresh` back if h still has it, and wipes everything else. */
+/* Wipes h. */
 void history_clear(history *h);
 
-/* After the record is stored, while nobody waits: computes what the next round takes back, if the
- * filter has one lag. (With more lags history_begin does.) */
-void history_prepare(history_fresh *f, const task *t);
 /* Moves h->keep to f, in place of an older record; does nothing if h has none. */
 void history_take(history_fresh *f, history *h, uint64_t round, uint64_t attempt);
 /* Wipes f. */

@@ -325,8 +325,8 @@ static sefl_status get_history(void *ctx, uint64_t round, sefl_buf *out)
 }
 
 /* Loads what CSP kept in the rounds that the statement lists. Rounds that CSP does not have, or has
- * under another id, are left out: GO says which remain. A record in memory serves although it may
- * not be stored: after a crash CSP replies anew, or repeats a stored output. */
+ * under another id, are left out: GO says which remain. A record in memory serves although storing
+ * it may have failed: after a crash CSP replies anew, or repeats a stored output. */
 static sefl_status load_history(csp *c)
 {
     csp_revealing *o = c->revealing;
@@ -359,7 +359,6 @@ void csp_keep_history(csp *c)
         log_warn(c->c.log,
                  "the noise of a round is not stored: after a restart no round takes it back",
                  lf_u64("round", f->round), lf_str("why", sefl_last_error()));
-    history_prepare(f, c->c.task);
 }
 
 void csp_forget_history(csp *c, history_range keep)

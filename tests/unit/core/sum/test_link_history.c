@@ -234,20 +234,17 @@ static void silent_store(void **state)
 static void fresh_records(void **state)
 {
     (void)state;
-    enum { FRESH, STORED, PREPARED, PREPARED_LOST };
-    for (int i = FRESH; i <= PREPARED_LOST; i++) {
+    enum { FRESH, STORED, STORED_HERE_ONLY };
+    for (int i = FRESH; i <= STORED_HERE_ONLY; i++) {
         past_rounds p;
         int64_t first[VALUES];
-        const bool stored = i >= STORED, back = i == STORED || i == PREPARED;
+        const bool stored = i >= STORED, back = i == STORED;
         begin(&p, (dp_filter){ .b = 1, .gamma = { 2500 } });
         CHECK_OK(round_of(&p, 1, NULL, NULL));
         noises(&p, 1, first);
         p.w->fresh = (history_fresh){ .round = 1, .stored = stored, .record = p.w->a.history[1] };
         p.w->a.history[1] = (sefl_buf){ 0 };
-        if (i >= PREPARED)
-            history_prepare(&p.w->fresh, &p.w->t);
-        assert_int_equal(p.w->fresh.ready, i >= PREPARED);
-        if (i == PREPARED_LOST) /* GO names no round */
+        if (i == STORED_HERE_ONLY) /* GO names no round */
             p.w->c.round[1]->has[CSP_HISTORY] = false;
         CHECK_OK(round_of(&p, 2, NULL, NULL));
         must_take_back(&p, 2, back ? first : NULL, back ? 2500 : 0);
@@ -255,67 +252,71 @@ static void fresh_records(void **state)
     }
 }
 
-static sefl_status no_record(void *ctx, uint64_t round, sefl_buf *out)
+/* The store: the record of round 5, or none. */
+typedef struct one_record {
+    sefl_span bytes;
+    unsigned asked;
+} one_record;
+
+static sefl_status get_record(void *ctx, uint64_t round, sefl_buf *out)
 {
-    (void)round, (void)out;
-    ++*(unsigned *)ctx;
+    one_record *r = ctx;
+    r->asked++;
+    if (round == 5 && r->bytes.n > 0)
+        return wr_raw(out, r->bytes.p, r->bytes.n);
     return sefl_fail(SEFL_ENOTFOUND, "test: no record");
 }
 
-/* A record in memory is borrowed, given back or written over, and never used twice. */
-static void borrowed_records(void **state)
+/* A reveal takes a stored record out of the memory, writes over it, and never uses it twice; the
+ * next attempt reads it from the store. */
+static void records_are_taken(void **state)
 {
     (void)state;
-    for (unsigned b = 1; b <= 2; b++) /* lag b alone; round r - b is in memory */
-        for (int prepared = 0; prepared < 2; prepared++) {
-            past_rounds p;
-            uint8_t record[NOISE_ID + 8 * VALUES], want[8 * VALUES], id[NOISE_ID] = { 9 };
-            dp_filter f = { .b = b };
-            f.gamma[b - 1] = 2000;
-            begin(&p, f);
-            const task *t = &p.w->t;
-            const uint8_t *past[NOISE_LAGS] = { 0 };
-            unsigned asked = 0;
-            history h = { 0 };
-            history_fresh fresh = { .round = 5, .stored = true };
-            for (size_t i = 0; i < sizeof record; i++)
-                record[i] = (uint8_t)(i * i + 7);
-            past[b - 1] = record + NOISE_ID;
-            noise_filter_back(want, f.gamma, 1u << (b - 1), past, VALUES);
-            CHECK_OK(wr_raw(&fresh.record, record, sizeof record));
-            if (prepared)
-                history_prepare(&fresh, t);
-            assert_int_equal(fresh.ready, prepared && b == 1);
-            const uint8_t *place = fresh.record.p;
-            for (int i = 0; i < 2; i++) { /* a reveal that fails early gives it back */
-                CHECK_OK(history_load(&h, t, 5 + b, &fresh, no_record, &asked));
-                assert_true(h.lags == 1u << (b - 1) && fresh.record.n == 0);
-                assert_memory_equal(history_id(&h, b - 1), record, NOISE_ID);
-                history_clear(&h);
-                assert_true(fresh.round == 5 && fresh.record.p == place);
-            }
-            CHECK_OK(history_load(&h, t, 6 + b, &fresh, no_record, &asked)); /* too late for it */
-            assert_true(h.lags == 0 && fresh.record.p == place);
-            CHECK_OK(history_load(&h, t, 5 + b, &fresh, no_record, &asked));
-            for (int i = 0; i < 2; i++) { /* in place; the second time changes nothing */
-                CHECK_OK(history_begin(&h, t, id));
-                assert_ptr_equal(history_memory(&h), place + NOISE_ID);
-                assert_memory_equal(history_memory(&h), want, sizeof want);
-            }
-            history_take(&fresh, &h, 5 + b, 1);
-            history_clear(&h);
-            assert_true(fresh.round == 5 + b && !fresh.ready && !fresh.stored);
-            assert_memory_equal(fresh.record.p, id, sizeof id);
-            /* a reveal that fails late */
-            CHECK_OK(history_load(&h, t, 5 + 2 * b, &fresh, no_record, &asked));
+    for (unsigned b = 1; b <= 2; b++) { /* lag b alone; round r - b is in memory */
+        past_rounds p;
+        uint8_t record[NOISE_ID + 8 * VALUES], want[8 * VALUES], id[NOISE_ID] = { 9 };
+        dp_filter f = { .b = b };
+        f.gamma[b - 1] = 2000;
+        begin(&p, f);
+        const task *t = &p.w->t;
+        const uint8_t *past[NOISE_LAGS] = { 0 };
+        one_record store = { 0 };
+        history h = { 0 };
+        history_fresh fresh = { .round = 5 };
+        for (size_t i = 0; i < sizeof record; i++)
+            record[i] = (uint8_t)(i * i + 7);
+        past[b - 1] = record + NOISE_ID;
+        noise_filter_back(want, f.gamma, 1u << (b - 1), past, VALUES);
+        CHECK_OK(wr_raw(&fresh.record, record, sizeof record));
+        const uint8_t *place = fresh.record.p;
+        CHECK_OK(history_load(&h, t, 5 + b, &fresh, get_record, &store)); /* not stored yet */
+        assert_true(h.lags == 0 && store.asked == 1 && fresh.record.p == place);
+        fresh.stored = true;
+        CHECK_OK(history_load(&h, t, 6 + b, &fresh, get_record, &store)); /* too late for it */
+        assert_true(h.lags == 0 && fresh.record.p == place);
+        store.asked = 0;
+        CHECK_OK(history_load(&h, t, 5 + b, &fresh, get_record, &store));
+        assert_true(h.lags == 1u << (b - 1) && fresh.round == 0 && fresh.record.n == 0);
+        assert_memory_equal(history_id(&h, b - 1), record, NOISE_ID);
+        for (int i = 0; i < 2; i++) { /* in place; the second time changes nothing */
             CHECK_OK(history_begin(&h, t, id));
-            history_clear(&h);
-            assert_true(fresh.round == 0 && fresh.record.n == 0);
-            asked = 0;
-            CHECK_OK(history_load(&h, t, 5 + 2 * b, &fresh, no_record, &asked));
-            assert_true(h.lags == 0 && asked == 1);
-            world_free(p.w);
+            assert_ptr_equal(history_memory(&h), place + NOISE_ID);
+            assert_memory_equal(history_memory(&h), want, sizeof want);
         }
+        history_clear(&h); /* the reveal fails, and is tried again */
+        assert_int_equal(store.asked, 0);
+        store.bytes = span_of(record, sizeof record);
+        CHECK_OK(history_load(&h, t, 5 + b, &fresh, get_record, &store));
+        assert_true(h.lags == 1u << (b - 1) && store.asked == 1);
+        CHECK_OK(history_begin(&h, t, id));
+        assert_memory_equal(history_memory(&h), want, sizeof want);
+        history_take(&fresh, &h, 5 + b, 1);
+        history_clear(&h);
+        assert_true(fresh.round == 5 + b && !fresh.stored);
+        assert_memory_equal(fresh.record.p, id, sizeof id);
+        history_drop(&fresh);
+        world_free(p.w);
+    }
 }
 
 int main(void)
@@ -327,7 +328,7 @@ int main(void)
         cmocka_unit_test(lost_after_the_reply),
         cmocka_unit_test(silent_store),
         cmocka_unit_test(fresh_records),
-        cmocka_unit_test(borrowed_records),
+        cmocka_unit_test(records_are_taken),
         cmocka_unit_test(kept_after_go_was_expected),
         cmocka_unit_test(given_up),
     };
