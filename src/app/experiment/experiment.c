@@ -101,8 +101,8 @@ static bool is_sweep(const char *key)
 
 static void build(void)
 {
-    static const char fixed[] =
-        "name threads models.keep trainer trainer_timeout trainer_memory model.tensors";
+    static const char fixed[] = "name threads models.keep trainer trainer_folder trainer_timeout "
+                                "trainer_memory model.tensors";
     size_t n = 0, names = 0;
     for (const setting_def *d = own; d->key; d++)
         all[n++] = *d;
@@ -135,8 +135,7 @@ const setting_def *experiment_schema(void)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Makes paths and the folders of commands absolute, from the working folder; fails if a file is
- * missing. */
+/* Makes paths absolute, from the working folder; fails if a file is missing. */
 static sefl_status absolute(settings *s)
 {
     char full[PATH_MAX], here[PATH_MAX];
@@ -150,9 +149,7 @@ static sefl_status absolute(settings *s)
         if (*value != '/')
             SEFL_PASS(settings_set_pair(s, span_of_str(d->key), span_of_str(full), d->key));
     }
-    /* now of commands only; one from a file has its folder already */
-    const char *command = settings_text(s, "trainer");
-    return strncmp(command, "cd -- '/", 8) == 0 ? SEFL_OK : settings_resolve(s, here);
+    return settings_resolve(s, here); /* now only the folder of a trainer from the command line */
 }
 
 sefl_status experiment_write(sefl_buf *out, const settings *s)
@@ -291,6 +288,7 @@ sefl_status experiment_make(experiment *out, settings *s)
     snprintf(out->name, sizeof out->name, "%s", name);
     SEFL_PASS(absolute(s));
     out->trainer = *settings_text(s, "trainer") ? settings_text(s, "trainer") : NULL;
+    out->trainer_folder = settings_text(s, "trainer_folder");
     out->protection = protection_named(settings_text(s, "protection"));
     out->full = out->protection->two_servers && is(s, "crypto", "full");
     out->data = settings_text(s, "data.path");

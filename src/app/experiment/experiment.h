@@ -44,6 +44,7 @@ typedef struct experiment {
     unsigned threads;
     const char *device, *precision; /* model/engine/engine.h; borrowed; NULL: cpu, bf16 */
     const char *trainer;            /* command of fed/hook.h; borrowed; NULL: none */
+    const char *trainer_folder;     /* where it runs */
     uint64_t trainer_timeout, trainer_memory;
     /* data; strings borrowed from the settings */
     const char *data; /* "": generated text */

@@ -186,6 +186,7 @@ static void become_command(const child_job *j)
     on_all_signals(SIG_DFL);
     need(j->memory_bytes == 0 || limit(RLIMIT_AS, j->memory_bytes),
          "sefl: cannot set the limit of memory");
+    need(!j->folder || chdir(j->folder) == 0, "sefl: cannot enter the folder of the command");
     execve("/bin/sh", (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)j->environment);
     need(false, "sefl: cannot run /bin/sh");
 }

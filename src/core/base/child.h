@@ -31,6 +31,7 @@ enum { CHILD_LOG = 1 << 20, CHILD_GRACE_MS = 2000, CHILD_TICK_MS = 50 };
 
 typedef struct child_job {
     const char *command;
+    const char *folder;             /* where it runs; NULL: where this process does */
     const char *const *environment; /* "NAME=value" each, NULL last: all that the child has */
     const char *log;                /* file for its output; NULL: dropped */
     uint64_t timeout_ms;            /* 0: no limit */

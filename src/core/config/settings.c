@@ -9,7 +9,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -322,37 +321,23 @@ sefl_status settings_overlay(settings *s, const settings *over)
     return SEFL_OK;
 }
 
-/* Writes a folder as one word of the shell; a quote in it becomes '\\''. */
-static sefl_status shell_word(sefl_buf *out, const char *folder)
-{
-    SEFL_PASS(wr_u8(out, '\''));
-    for (; *folder; folder++)
-        SEFL_PASS(wr_fmt(out, *folder == '\'' ? "'\\''" : "%c", *folder));
-    return wr_u8(out, '\'');
-}
-
-static sefl_status resolved(sefl_buf *out, const setting_def *d, const char *folder, const char *v)
-{
-    char full[PATH_MAX];
-    if (!d->command)
-        return wr_fmt(out, "%s/%s", folder, v);
-    SEFL_PASS(wr_fmt(out, "cd -- "));
-    SEFL_PASS(shell_word(out, realpath(folder, full) ? full : folder));
-    return wr_fmt(out, " || exit; %s", v);
-}
-
 sefl_status settings_resolve(settings *s, const char *folder)
 {
     sefl_status st = SEFL_OK;
     sefl_buf full = { 0 };
-    for (size_t i = 0; folder && *folder && i < s->count; i++) {
-        const setting_def *d = &s->schema[i];
+    if (!folder || !*folder)
+        return SEFL_OK;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->schema[i].runs_in && s->value[i] && *s->value[i] &&
+            !*settings_text(s, s->schema[i].runs_in))
+            SEFL_TRY(settings_set_pair(s, span_of_str(s->schema[i].runs_in), span_of_str("."),
+                                       s->origin[i]));
+    for (size_t i = 0; i < s->count; i++) {
         char *v = s->value[i], *copy = NULL;
-        if (!v || !*v || !((d->type == SETTING_PATH && *v != '/') || d->command))
+        if (!v || !*v || *v == '/' || s->schema[i].type != SETTING_PATH)
             continue;
         buf_reset(&full);
-        SEFL_TRY(resolved(&full, d, folder, v));
-        SEFL_TRY(wr_u8(&full, 0));
+        SEFL_TRY(wr_fmt(&full, "%s/%s%c", folder, v, 0));
         SEFL_TRY(sefl_strdup(&copy, (const char *)full.p));
         sefl_free(v);
         s->value[i] = copy;

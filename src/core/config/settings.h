@@ -66,7 +66,7 @@ typedef struct setting_def {
     bool map;             /* TEXT: a list of pairs, "a=1,b=2"; in YAML also a map */
     bool secret;          /* PATH: only the owner may read the file */
     bool created;         /* PATH: the program creates it when it first needs it */
-    bool command;         /* TEXT: a shell command, which runs in the folder of its file */
+    const char *runs_in;  /* TEXT: a shell command; the PATH setting that names its folder */
     bool unlisted;        /* lists of keys and new files leave it out */
     size_t at, size;      /* SETTING_TO; size 0: no field */
 } setting_def;
@@ -109,9 +109,9 @@ sefl_status settings_set_file(settings *s, const char *path) SEFL_MUST_CHECK;
 /* Copies to s every value that is set in `over`. Both must have the same schema. */
 sefl_status settings_overlay(settings *s, const settings *over) SEFL_MUST_CHECK;
 
-/* Puts `folder` before every relative path (SETTING_PATH) that is set, and "cd FOLDER || exit; "
- * with its absolute path before every command. NULL or "" changes nothing: paths stay relative to
- * the working folder. yaml_read passes the folder of the YAML file. */
+/* Puts `folder` before every relative path (SETTING_PATH) that is set. A command that is set without
+ * its folder (runs_in) gets this one. NULL or "" changes nothing: paths stay relative to the working
+ * folder. yaml_read passes the folder of the YAML file. */
 sefl_status settings_resolve(settings *s, const char *folder) SEFL_MUST_CHECK;
 
 /* SEFL_EINVAL if required keys are not set; the message names them all. */

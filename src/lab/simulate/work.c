@@ -33,6 +33,7 @@ static sefl_status lane_init(work *w, lane *l)
     const experiment *e = w->s->e;
     if (w->folder && e->trainer) {
         l->hook = (hook){ .command = e->trainer,
+                          .runs_in = e->trainer_folder,
                           .folder = w->folder,
                           .text = e->data,
                           .timeout_s = e->trainer_timeout,

@@ -140,6 +140,7 @@ static sefl_status run(const turn *t)
         list[i] = v.text[i];
     SEFL_TRY(begin_log(t));
     st = child_run(&(child_job){ .command = t->h->command,
+                                 .folder = t->h->runs_in,
                                  .environment = list,
                                  .log = t->log,
                                  .timeout_ms = t->h->timeout_s * 1000,

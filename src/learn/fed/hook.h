@@ -35,18 +35,20 @@ enum { HOOK_LOG = 8 << 20 };
 #define HOOK_DEVICE "the owner's command" /* what trains, in logs */
 
 /* The settings that clients and experiments share (SETTING_ROW in config/settings.h). */
-#define HOOK_SETTINGS(S)                                                                          \
-    S("trainer", TEXT, trainer, "", 0, 0, NULL,                                                   \
-      "shell command that trains instead of the built-in training (docs/LIBRARY.md); it runs in " \
-      "the folder of this file",                                                                  \
-      .arg = "COMMAND", .command = true)                                                          \
-    S("trainer_timeout", U64, trainer_timeout, "0", 0, 31536000, NULL,                            \
-      "maximum time of the trainer in a round, in seconds; 0 means until the round's deadline")   \
-    S("trainer_memory", U64, trainer_memory, "0", 0, 1 << 30, NULL,                               \
+#define HOOK_SETTINGS(S)                                                                        \
+    S("trainer", TEXT, trainer, "", 0, 0, NULL,                                                 \
+      "shell command that trains instead of the built-in training (docs/LIBRARY.md)",           \
+      .arg = "COMMAND", .runs_in = "trainer_folder")                                            \
+    S("trainer_folder", PATH, trainer_folder, "", 0, 0, NULL,                                   \
+      "folder in which the trainer runs; if empty, the folder of this file", .arg = "FOLDER")   \
+    S("trainer_timeout", U64, trainer_timeout, "0", 0, 31536000, NULL,                          \
+      "maximum time of the trainer in a round, in seconds; 0 means until the round's deadline") \
+    S("trainer_memory", U64, trainer_memory, "0", 0, 1 << 30, NULL,                             \
       "maximum memory of each process of the trainer, in MiB of address space; 0 means no limit")
 
 typedef struct hook {
     const char *command;
+    const char *runs_in; /* the command's working folder; NULL: that of this process */
     const char *folder;  /* exists */
     char who[128];       /* the client's name */
     const char *text;    /* NULL or "": none */

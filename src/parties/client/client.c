@@ -556,6 +556,7 @@ static sefl_status choose_trainer(client *c, trainer_port *out)
         *out = *c->trainer;
     } else if (f->trainer) {
         c->hook = (hook){ .command = f->trainer,
+                          .runs_in = f->trainer_folder,
                           .folder = f->state,
                           .text = f->text,
                           .timeout_s = f->trainer_timeout,

@@ -51,6 +51,7 @@ typedef struct client_config {
     unsigned threads;
     const char *device, *precision; /* model/engine/engine.h */
     const char *trainer;            /* the owner's command (hook.h); NULL: the built-in training */
+    const char *trainer_folder;     /* where it runs; NULL: where the client does */
     uint64_t trainer_timeout;       /* seconds */
     uint64_t trainer_memory;        /* MiB */
     bool stay;                      /* waits for the next task instead of ending */

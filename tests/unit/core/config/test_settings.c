@@ -276,22 +276,33 @@ static void paths_from_a_folder(void **state)
 static void commands_run_in_the_folder_of_their_file(void **state)
 {
     (void)state;
-    static const setting_def one[] = { { "run", SETTING_TEXT, "", .command = true }, { 0 } };
+    static const setting_def two[] = { { "run", SETTING_TEXT, "", .runs_in = "where" },
+                                       { "where", SETTING_PATH, "" },
+                                       { 0 } };
     static const struct {
-        const char *value, *folder, *command;
+        const char *value, *where, *folder, *runs_in;
     } cases[] = {
-        { "./a.sh x; b", "/etc/sefl", "cd -- '/etc/sefl' || exit; ./a.sh x; b" },
-        { "/bin/a", "-it's %s", "cd -- '-it'\\''s %s' || exit; /bin/a" },
-        { "./a.sh", "", "./a.sh" },
-        { "./a.sh", NULL, "./a.sh" },
-        { "", "/etc/sefl", "" },
+        { "./a.sh x; b", "", "/etc/sefl", "/etc/sefl/." },
+        { "/bin/a", "", "-it's %s", "-it's %s/." },
+        { "./a.sh", "", "", "" },
+        { "./a.sh", "", NULL, "" },
+        { "", "", "/etc/sefl", "" },
+        { "./a.sh", "b", "/etc", "/etc/b" },
+        { "./a.sh", "/b", "/etc", "/b" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         settings s;
-        settings_init(&s, one);
+        settings_init(&s, two);
         CHECK_OK(settings_set_pair(&s, span_of_str("run"), span_of_str(cases[i].value), "test"));
-        CHECK_OK(settings_resolve(&s, cases[i].folder));
-        assert_string_equal(settings_text(&s, "run"), cases[i].command);
+        if (*cases[i].where)
+            CHECK_OK(settings_setf(&s, "test", "where=%s", cases[i].where));
+        for (int again = 0; again < 2; again++) { /* the second time changes no absolute path */
+            CHECK_OK(settings_resolve(&s, cases[i].folder));
+            assert_string_equal(settings_text(&s, "run"), cases[i].value);
+            assert_string_equal(settings_text(&s, "where"), cases[i].runs_in);
+            if (*cases[i].runs_in != '/')
+                break;
+        }
         settings_clear(&s);
     }
 }
