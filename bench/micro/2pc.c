@@ -233,7 +233,7 @@ static const setting_def table[] = {
 
 const cli_command bench_2pc = {
     .name = "bench 2pc",
-    .summary = "oblivious transfer, garbling, and joint noise over TCP and TLS",
+    .summary = "oblivious transfer, garbling, and joint noise over TLS",
     .example = "sefl bench 2pc --part ot",
     BENCH_COMMAND(options, table, run),
 };

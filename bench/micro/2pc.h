@@ -16,9 +16,9 @@ sefl_status bench_2pc_garble(bench *b, bool all_paths) SEFL_MUST_CHECK;
  * (expansion, check, rows) and bytes per OT for every k of SoftSpoken. The floor is AES alone. */
 sefl_status bench_2pc_ot(bench *b) SEFL_MUST_CHECK;
 
-/* Runs sessions of noise shares between processes on loopback, over TCP and over TLS. Reports
- * values/s of all lanes together, and CPU time and bytes per value. floor_s is the AES time per
- * value, in seconds, of the side with more AES work. */
+/* Runs sessions of noise shares between processes on loopback, over TLS. Reports values/s of all
+ * lanes together, and CPU time and bytes per value. floor_s is the AES time per value, in seconds,
+ * of the side with more AES work. */
 sefl_status bench_2pc_shares(bench *b, const shares_params *p, unsigned lanes,
                              double floor_s) SEFL_MUST_CHECK;
 

@@ -1,9 +1,8 @@
 /* Noise shares between processes on loopback: each lane is a pair of processes, with a core each if
- * there are enough, over plain TCP and over mutual TLS 1.3 as the servers use it. Sessions are
- * signed; none is audited. */
+ * there are enough, over mutual TLS 1.3 as the servers use it. Sessions are signed; none is
+ * audited. */
 #define _GNU_SOURCE
 #include "bench/micro/2pc.h"
-#include "bench/round/loopback.h"
 
 #if !SEFL_CORE_ONLY
 
@@ -22,7 +21,7 @@ enum { TIMEOUT_MS = 60000, LANES_MAX = BENCH_2PC_LANES_MAX };
 
 typedef struct plan {
     shares_params p;
-    const ids *x; /* NULL: plain TCP */
+    ids x;
     unsigned lanes;
     sign_key *key;
 } plan;
@@ -63,7 +62,6 @@ static sefl_status side(const plan *pl, bool garbles, int fd, uint16_t port, rep
     shares_result made;
     sefl_rng rng = rng_system();
     sefl_clock clock = clock_monotonic();
-    loopback *lb = NULL;
     tls *t = NULL;
     uint64_t *x = NULL;
     SEFL_TRY(sefl_new(&x, p.count, sizeof *x));
@@ -72,16 +70,12 @@ static sefl_status side(const plan *pl, bool garbles, int fd, uint16_t port, rep
         p.sign = pl->key;
     else
         p.csp = sign_key_pub(pl->key);
-    if (!pl->x && garbles)
-        SEFL_TRY(loopback_accept(&lb, fd, TIMEOUT_MS));
-    else if (!pl->x)
-        SEFL_TRY(loopback_dial(&lb, port, TIMEOUT_MS));
-    else if (garbles)
+    if (garbles)
         SEFL_TRY(
-            tls_accept(&t, fd, pl->x->csp, &(tls_peer){ .role = "aggregator" }, TIMEOUT_MS, NULL));
+            tls_accept(&t, fd, pl->x.csp, &(tls_peer){ .role = "aggregator" }, TIMEOUT_MS, NULL));
     else
-        SEFL_TRY(tls_dial(&t, "127.0.0.1", port, pl->x->as, &(tls_peer){ .role = "csp" }, NULL));
-    channel *ch = pl->x ? tls_channel(t) : loopback_channel(lb);
+        SEFL_TRY(tls_dial(&t, "127.0.0.1", port, pl->x.as, &(tls_peer){ .role = "csp" }, NULL));
+    channel *ch = tls_channel(t);
     double cpu = cpu_s();
     out->from_ns = clock_ns(&clock);
     SEFL_TRY((garbles ? shares_garble : shares_evaluate)(&made, x, ch, &p, &rng));
@@ -90,7 +84,6 @@ static sefl_status side(const plan *pl, bool garbles, int fd, uint16_t port, rep
     out->sent = ch->sent, out->received = ch->received;
 done:
     tls_close(t);
-    loopback_close(lb);
     sefl_free(x);
     return st;
 }
@@ -151,10 +144,8 @@ static sefl_status one(bench *b, const plan *pl, double floor_s)
     sefl_status st = SEFL_OK;
     report r[LANES_MAX][2] = { 0 };
     const double n = (double)pl->p.count, all = n * pl->lanes;
-    const char *way = pl->x ? "TLS" : "TCP";
     uint64_t from = UINT64_MAX, to = 0, sent = 0, received = 0;
     double cpu[2] = { 0 };
-    char name[48];
     SEFL_TRY(lanes_run(pl, r));
     for (unsigned i = 0; i < pl->lanes; i++) {
         from = r[i][0].from_ns < from ? r[i][0].from_ns : from;
@@ -163,18 +154,15 @@ static sefl_status one(bench *b, const plan *pl, double floor_s)
         for (int g = 0; g < 2; g++)
             cpu[g] += r[i][g].cpu_s;
     }
-    snprintf(name, sizeof name, "shares made over %s, base OT included", way);
-    bench_row(b, &(bench_result){ .name = name,
+    bench_row(b, &(bench_result){ .name = "shares made over TLS, base OT included",
                                   .value = all / (1e-9 * (double)(to - from)),
                                   .floor = 1 / floor_s,
                                   .unit = "value/s",
                                   .rate = true });
-    snprintf(name, sizeof name, "CPU AS, %s", way);
-    bench_row(b, &(bench_result){ .name = name, .value = 1e9 * cpu[0] / all, .unit = "ns/value" });
-    snprintf(name, sizeof name, "CPU CSP, %s", way);
-    bench_row(b, &(bench_result){ .name = name, .value = 1e9 * cpu[1] / all, .unit = "ns/value" });
-    if (pl->x)
-        goto done;
+    bench_row(b,
+              &(bench_result){ .name = "CPU AS", .value = 1e9 * cpu[0] / all, .unit = "ns/value" });
+    bench_row(
+        b, &(bench_result){ .name = "CPU CSP", .value = 1e9 * cpu[1] / all, .unit = "ns/value" });
     bench_row(b, &(bench_result){ .name = "bytes CSP to AS",
                                   .value = (double)received / all,
                                   .unit = "B/value" });
@@ -188,21 +176,18 @@ sefl_status bench_2pc_shares(bench *b, const shares_params *p, unsigned lanes, d
 {
     sefl_status st = SEFL_OK;
     sefl_rng rng = rng_system();
-    ids x = { 0 };
     plan pl = { .p = *p, .lanes = lanes };
     SEFL_TRY(sign_key_new(&pl.key, &rng));
-    SEFL_TRY(ids_make(&x));
+    SEFL_TRY(ids_make(&pl.x));
     bench_note(b,
                "noise in shares, %llu values in each of %u lanes, two processes a lane on loopback;"
                " floor: AES alone",
                (unsigned long long)p->count, lanes);
     SEFL_TRY(one(b, &pl, floor_s / lanes));
-    pl.x = &x;
-    SEFL_TRY(one(b, &pl, floor_s / lanes));
 done:
     sign_key_free(pl.key);
-    if (x.folder[0])
-        ids_remove(&x);
+    if (pl.x.folder[0])
+        ids_remove(&pl.x);
     return st;
 }
 
