@@ -105,8 +105,13 @@ static sefl_status of_no(unsigned code, uint32_t question)
         [LINK_NO_FAULT] = SEFL_EIO,
         [LINK_NO_CLOCK] = SEFL_EIO, /* until someone has set a clock */
     };
-    if (code == LINK_NO_REVEALED || code == LINK_NO_SKIPPED) /* never again */
-        return question == LINK_REVEAL || question == LINK_SET ? SEFL_ECRYPTO : SEFL_ESTATE;
+    /* Never again. KEY: the round key expired after WELCOME; but only AS itself reveals a round,
+     * so an AS that still asks for the key of a revealed one is an old copy. */
+    if (code == LINK_NO_REVEALED || code == LINK_NO_SKIPPED)
+        return question == LINK_REVEAL || question == LINK_SET ||
+                       (question == LINK_KEY && code == LINK_NO_SKIPPED)
+                   ? SEFL_ECRYPTO
+                   : SEFL_ESTATE;
     sefl_status st = code < sizeof others / sizeof *others ? others[code] : SEFL_OK;
     return st != SEFL_OK ? st : SEFL_ESTATE;
 }

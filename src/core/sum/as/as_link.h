@@ -99,7 +99,7 @@ const as_peer *as_link_peer(const as_link *l);
 
 /* Sealed tasks, before the header: fills in the suite and key of h, whose round the caller has set.
  * Works only for the next round and always returns the same key for it. SEFL_ECRYPTO if CSP has
- * lost the key of a signed round; skip that round. */
+ * lost the key of a signed round, or skipped the round because the key expired; skip that round. */
 sefl_status as_link_key(as_link *l, round_header *h) SEFL_MUST_CHECK;
 sefl_status as_link_header(as_link *l, sefl_buf *envelope_both,
                            const round_header *h) SEFL_MUST_CHECK;

@@ -1,6 +1,9 @@
 /* The age of a round key when clocks jump, the machine restarts, or another one takes over. Other
  * tests cover a key that expires. */
+#include "unit/core/sum/link_rounds.h"
 #include "unit/core/sum/link_sets.h"
+
+#include "support/folder.h"
 
 enum { MINUTE = 60 * 1000, HOUR = 60 * MINUTE, LIFE = 1000 + 2 * 500 + 24 * HOUR };
 #define THREE_YEARS (UINT64_C(3) * 365 * 24 * HOUR)
@@ -288,6 +291,63 @@ static void a_header_whose_write_seems_to_fail(void **state)
     world_free(w);
 }
 
+/* ---- a header whose answer was lost ---------------------------------------------------------- */
+
+static sefl_status crash_at_header(void *me, as_record what, uint64_t round, uint64_t attempt,
+                                   sefl_span bytes)
+{
+    (void)me, (void)attempt, (void)bytes;
+    return what == AS_HEADER && round == 1 ? sefl_fail(SEFL_EIO, "test: a crash") : SEFL_OK;
+}
+
+/* After WELCOME, before AS asks for the key again. */
+static void key_expires(void *me, as_link *link)
+{
+    if (link && as_run_is_at(me, 1, AGG_SIGNING))
+        pass(((world_run *)me)->w, LIFE + 1);
+}
+
+static void round_was_revealed(void *me, as_link *link)
+{
+    if (link)
+        ((world_run *)me)->w->c.round[1]->row.state = CSP_REVEALED;
+}
+
+/* CSP has signed a header that AS lost in a crash. If the key of that round expires then, the round
+ * is lost, and the task goes on; if CSP has revealed it, AS's state is an old copy. */
+static void the_answer_to_a_header_is_lost(void **state)
+{
+    (void)state;
+    for (int old = 0; old < 2; old++) {
+        world *w = at_noon();
+        world_run x;
+        as_memory memory = { 0 };
+        const char *book = folder_path(old ? "old" : "expired");
+        snprintf(w->t.population, sizeof w->t.population, "people");
+        world_run_init(&x, w);
+        CHECK_OK(ledger_create(book, w->t.population));
+        CHECK_OK(account_open(&x.run.c.account, NULL, book, &w->t));
+        w->c.ledger = account_port(x.run.c.account); /* no round is charged here */
+        x.run.under = as_memory_store(&memory);
+        x.run.c.strict = false;
+        x.run.put = crash_at_header;
+        CHECK_STATUS(as_run_until(&x.run, 1, AGG_COLLECTING), SEFL_EIO);
+        assert_int_equal(csp_seen_at(&w->c, 1).r.state, CSP_SIGNED);
+
+        x.run.put = NULL;
+        x.run.between = old ? round_was_revealed : key_expires;
+        CHECK_STATUS(as_run_until(&x.run, 2, AGG_COLLECTING), old ? SEFL_ESTATE : SEFL_OK);
+        if (!old) {
+            assert_int_equal(csp_seen_at(&w->c, 1).r.skip, CSP_SKIP_EXPIRED);
+            assert_int_equal(csp_seen_at(&w->c, 2).r.state, CSP_SIGNED);
+        }
+        w->c.ledger = mem_port(&w->book);
+        account_close(x.run.c.account);
+        as_memory_clear(&memory);
+        world_free(w);
+    }
+}
+
 static void the_systems_clocks(void **state)
 {
     (void)state;
@@ -310,7 +370,8 @@ int main(void)
         cmocka_unit_test(unsure_twice),
         cmocka_unit_test(without_a_boot_id),
         cmocka_unit_test(a_header_whose_write_seems_to_fail),
+        cmocka_unit_test(the_answer_to_a_header_is_lost),
         cmocka_unit_test(the_systems_clocks),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
