@@ -66,10 +66,8 @@ static sefl_status side(const plan *pl, bool garbles, int fd, uint16_t port, rep
     uint64_t *x = NULL;
     SEFL_TRY(sefl_new(&x, p.count, sizeof *x));
     memset(x, 0xff, p.count * sizeof *x); /* touch the caller's pages first */
-    if (garbles)
-        p.sign = pl->key;
-    else
-        p.csp = sign_key_pub(pl->key);
+    p.sign = pl->key;                     /* of both, to save a second one */
+    *(garbles ? &p.as : &p.csp) = sign_key_pub(pl->key);
     if (garbles)
         SEFL_TRY(
             tls_accept(&t, fd, pl->x.csp, &(tls_peer){ .role = "aggregator" }, TIMEOUT_MS, NULL));

@@ -21,6 +21,8 @@ has round "paillier close to release, median" s
 has ingest "pad: AS (floor: receive, hash, write, sync)" "ms CPU"
 "$SEFL" bench ahe --scheme pad --seconds 0.001 --json > "$dir/out"
 has ahe "xwing: CSP's work a client, bar 450 us" us
+"$SEFL" bench 2pc --part shares --coords 4096 --seconds 0.001 --json > "$dir/out"
+has 2pc "shares made over TLS, base OT included" "value/s"
 for wrong in "round --clients 1" "round --clients 1001" "round --clients 8x" "round --values 1" "round --scheme lwe" \
     "round --bits 2049" "2pc --ot-k 3" "2pc --chunk 200" "2pc --part no" "ingest --updates 0" "ahe --bits 1024"; do
     rc=0

@@ -28,8 +28,8 @@ struct aggregator {
     sefl_coins coins;
     sign_key *key;
     pool *pool;
-    task_queue *queue; /* NULL: the setting `task` */
-    bool blocked;      /* a task that has begun is missing in it */
+    task_queue *queue;       /* NULL: the setting `task` */
+    bool blocked;            /* a task that has begun is missing in it */
     uint8_t latest[TASK_ID]; /* the latest task that began, as the journal had it at the last look;
                               * 0: none */
 
