@@ -31,7 +31,7 @@ expect 0 "$SEFL" paper --quick
 took=$(($(date +%s) - began))
 echo "sefl paper --quick took $took seconds"
 case $out in *"lstm-sefl-b8-d0-z0-n10-r3-s1 "*) fail "repeated a finished run" ;; esac
-for f in dropout blocks epsilon crossing runs cost csr csr-union projection start models full; do
+for f in dropout blocks epsilon runs cost csr csr-union projection start models full; do
     head -n 2 "results-quick/$f.csv" | tail -n 1 | grep -q QUICK || fail "$f.csv is not marked"
 done
 for f in dropout blocks epsilon-10 epsilon-40 cost csr projection-quick start; do
@@ -89,9 +89,3 @@ for f in csr projection; do
     expect 0 "$SEFL" paper --quick --data text2 --results shared --figure $f; says "$f  quick"
 done
 expect 0 "$SEFL" paper --quick --results shared --figure dropout --list; says "20 of 20 runs are done"
-
-# ---- a time limit: a run that is expected to end too late does not start
-rm shared/runs/lstm-sefl-b8-d25-z0-n10-r3-s1.json
-rm -rf runs
-expect 0 "$SEFL" paper --quick --data text2 --results shared --figure dropout --minutes 0.05
-says "1 run left: it would end after 0.05 minutes"

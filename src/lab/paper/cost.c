@@ -311,44 +311,16 @@ static sefl_status case_open(sheet *s, const paper_options *o, const cost_case *
     return sheet_open(s, o, columns, "cost/%s-%u-%s", c->model, c->block, c->scheme);
 }
 
-/* Returns how large a model with this block size is. */
-static double size_of(double block)
-{
-    return (2 * block - 1) / (block * block);
-}
-
-/* Estimates the seconds of a run from earlier runs, of this or another block size, which take time
- * in proportion to their values; 0: there are none. */
-static sefl_status expect(double *seconds, const paper_options *o, const cost_case *c)
-{
-    sefl_status st = SEFL_OK;
-    cost_case from = *c;
-    sheet s = { 0 };
-    *seconds = 0;
-    for (int b = -1; b < PAPER_BLOCK_SIZES && *seconds == 0; b++) {
-        from.block = b < 0 ? c->block : paper_block_sizes[b];
-        SEFL_TRY(case_open(&s, o, &from));
-        if (s.rows > 0)
-            *seconds = sheet_get(&s, s.rows - 1, "run_s") * size_of(c->block) / size_of(from.block);
-    }
-done:
-    sheet_clear(&s);
-    return st;
-}
-
 sefl_status cost_measure(const paper_options *o, const cost_case *c, unsigned runs,
                          federation_key *key)
 {
     sefl_status st = SEFL_OK;
     sheet s = { 0 };
     cost_run g = { .o = o };
-    double expected;
     settings_init(&g.set, experiment_schema());
     SEFL_TRY(case_open(&s, o, c));
     while (s.rows < runs) {
-        SEFL_TRY(expect(&expected, o, c));
-        if (paper_too_late(o, expected))
-            break;
+        SEFL_CHECK(progress_report(o->stop, 0, 0), SEFL_ECANCELLED, "stopped");
         if (!g.f)
             SEFL_TRY(cost_run_open(&g, c, key));
         SEFL_TRY(one_run(&g));

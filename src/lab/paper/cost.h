@@ -36,7 +36,7 @@ typedef struct cost_case {
 } cost_case;
 
 /* Runs the case until its file has `runs` runs. Uses the Paillier key in `key`, or creates it
- * there. Stops early, with SEFL_OK, when o->minutes are over. */
+ * there. Keeps each run as soon as it is measured. */
 sefl_status cost_measure(const paper_options *o, const cost_case *c, unsigned runs,
                          federation_key *key) SEFL_MUST_CHECK;
 

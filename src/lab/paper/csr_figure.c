@@ -209,7 +209,7 @@ static sefl_status measure_size(const paper_options *o, const locals_size *z)
     measure m = { .o = o, .size = z };
     const uint64_t began = clock_now_ns();
     SEFL_TRY(sheets_open(&m.formats, &m.unions, o, z));
-    if (m.formats.rows > 0 || paper_too_late(o, 0))
+    if (m.formats.rows > 0)
         goto done;
     sheet_clear(&m.unions); /* an interrupted measurement starts again */
     SEFL_TRY(open_all(&m));

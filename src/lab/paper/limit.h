@@ -3,23 +3,22 @@
  *     limit l = limit_of(&all, &run);              // from the finished runs; run.z does not matter
  *     l.holds, l.fails                             // the records on both sides of the limit
  *     if (limit_is_known(&all, &run)) ...          // no need to make this run
- *     SEFL_TRY(limit_draw(&d));                    // rows of noise.csv and of tables.md
+ *     SEFL_TRY(limit_add(&noise, &all));           // rows of noise.csv and of tables.md
  *
  * A figure holds if the test perplexity is at most the paper's value for this model and dropout
  * rate. We assume that more noise is never better. The table (table.c) lists the noise multipliers
  * in the order of a bisection, and limit_is_known skips those that finished runs decide, so three
  * runs find the limit among the seven values up to 0.03. A larger one follows only if 0.03 holds.
  *
- * limit_draw adds the number of clients at which the same noise ratio (simulate/plan.h) has a total
- * epsilon of 8. The ratio is z sqrt(values) / clients, so this number is clients * z8 / z, where z8
- * is the z of that total. The result is an extrapolation, and says so, unless a finished run with a
- * total of at most 8 reaches the figure.
+ * limit_add extrapolates to the number of clients at which the same noise ratio (simulate/plan.h)
+ * has a total epsilon of 8. The ratio is z sqrt(values) / clients, so this number is
+ * clients * z8 / z, where z8 is the z of that total.
  *
  * Threads: one owner.   Secrets: none. */
 #ifndef PAPER_LIMIT_H
 #define PAPER_LIMIT_H
 
-#include "paper/draw.h"
+#include "paper/record.h"
 
 typedef struct limit {
     const sheet_cell *holds; /* largest z below every failure; NULL: none */
@@ -35,7 +34,8 @@ limit limit_of(const sheet *all, const paper_run *run);
 /* True if the run has noise and limit_of says whether it holds: its z is not between the two. */
 bool limit_is_known(const sheet *all, const paper_run *run);
 
-extern const char limit_head[]; /* of noise.csv */
-sefl_status limit_draw(drawing *d) SEFL_MUST_CHECK;
+/* Adds a row for each figure that has runs with noise, to a sheet of these columns. */
+extern const char limit_columns[];
+sefl_status limit_add(sheet *out, const sheet *all) SEFL_MUST_CHECK;
 
 #endif

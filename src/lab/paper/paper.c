@@ -1,6 +1,5 @@
 #include "paper/paper.h"
 
-#include "base/clock.h"
 #include "base/dir.h"
 #include "base/file.h"
 #include "simulate/run_folder.h"
@@ -56,10 +55,9 @@ done:
     return st;
 }
 
-sefl_status paper_open(paper_options *o)
+sefl_status paper_open(const paper_options *o)
 {
     char path[PATH_MAX];
-    o->began_ns = clock_now_ns();
     SEFL_PASS(paper_make_folder(o->results));
     SEFL_PASS(check_scale(o));
     SEFL_PASS(paper_path(path, o, "runs"));
@@ -119,13 +117,6 @@ void paper_say(const paper_options *o, const char *fmt, ...)
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
     o->say(o->ctx, line);
-}
-
-bool paper_too_late(const paper_options *o, double seconds)
-{
-    if (!progress_report(o->stop, 0, 0))
-        return true;
-    return o->minutes > 0 && clock_since(o->began_ns) + seconds >= 60 * o->minutes;
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */

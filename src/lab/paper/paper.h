@@ -52,23 +52,18 @@ typedef struct paper_options {
     unsigned threads;    /* 0: one per core */
     const char *version, *commit; /* of this program, recorded in results */
     const settings *over;         /* settings (experiment.h) that replace the table's; NULL: none */
-    double minutes;         /* time limit, if > 0: work expected to end later does not start */
     unsigned shard, shards; /* does every shards-th piece of work, from `shard`; shards 0: all */
     void *ctx;
     void (*say)(void *ctx, const char *line); /* one line for the user, without a line feed */
     /* Called after each round of a run; perplexity 0: not measured. May be NULL. */
     void (*round)(void *ctx, const char *name, uint64_t round, uint64_t rounds, double perplexity);
     const sefl_progress *stop; /* called often, by any thread; false: stop with SEFL_ECANCELLED */
-    uint64_t began_ns;         /* paper_open sets it */
 } paper_options;
 
-/* Creates or checks the results folder and starts the clock of `minutes`. SEFL_EEXIST if the folder
- * has results of the other scale, or is not a results folder. */
-sefl_status paper_open(paper_options *o) SEFL_MUST_CHECK;
+/* Creates or checks the results folder. SEFL_EEXIST if it has results of the other scale, or is not
+ * a results folder. */
+sefl_status paper_open(const paper_options *o) SEFL_MUST_CHECK;
 
-/* True if work that takes about `seconds` (0: unknown) should not start, because it would exceed
- * o->minutes or because the user wants to stop. */
-bool paper_too_late(const paper_options *o, double seconds);
 /* True if this shard does piece number `piece` of the work. */
 bool paper_is_mine(const paper_options *o, size_t piece);
 /* Returns "QUICK" or "full", the scale that every result states. */
@@ -110,14 +105,13 @@ svg_chart paper_block_chart(const char *title, const char *unit, const svg_serie
 sefl_status paper_svg(const paper_options *o, const char *name, const svg_chart *c,
                       size_t n) SEFL_MUST_CHECK;
 
-/* Executes the runs of these figures that have no result yet, in the order of table.h, until
- * o->minutes are over; leaves out those that another process works on.
+/* Executes the runs of these figures that have no result yet, in the order of table.h; leaves out
+ * those that another process works on.
  * Several processes may share the folders: each takes the next run that no other process works on.
  * SEFL_ECANCELLED after o->stop; the same call then resumes the interrupted run. SEFL_EEXIST if a
  * result has other settings. */
 sefl_status paper_runs(const paper_options *o, unsigned figures) SEFL_MUST_CHECK;
-/* Prints one line per run: its name, and its result if there is one; then, for each figure, the
- * runs that are left and the seconds of a GPU that they take. */
+/* Prints one line per run: its name, and its result if there is one. */
 sefl_status paper_list(const paper_options *o, unsigned figures) SEFL_MUST_CHECK;
 /* Writes CSV files, figures and tables.md from the results folder alone. */
 sefl_status paper_draw(const paper_options *o) SEFL_MUST_CHECK;

@@ -1,5 +1,4 @@
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "paper/limit.h"
 #include "simulate/simulate.h"
@@ -9,58 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FIGURES = 10 };
-_Static_assert(PAPER_ALL == (1 << FIGURES) - 1, "one bit per figure");
-
 typedef struct session {
     const paper_options *o;
     char name[PAPER_NAME_BYTES]; /* of the current run */
     uint64_t rounds;
-    size_t busy, late; /* runs of other processes; runs that would end too late */
-    bool split;        /* paper_split is done */
+    size_t busy; /* runs of other processes */
+    bool split;  /* paper_split is done */
 } session;
-
-/* ---- time ------------------------------------------------------------------------------------ */
-
-/* Returns how alike the costs of two runs are: 0: unrelated models or devices. */
-static int alike(const sheet_cell *r, const paper_run *run, bool cpu)
-{
-    if (strcmp(record_text(r, "body"), paper_body_names[run->body]) != 0 ||
-        !(record_number(r, "rounds") > 0 && record_number(r, "seconds") >= 0) ||
-        (strcmp(record_text(r, "device"), "cpu") == 0) != cpu)
-        return 0;
-    return 1 + (record_number(r, "block") == run->block) +
-           (record_number(r, "clients") == run->clients) +
-           (strcmp(record_text(r, "protection"), run->protection) == 0) +
-           (record_number(r, "dropout") == run->dropout) +
-           (strcmp(record_text(r, "variant"), run->variant ? run->variant->name : "") == 0);
-}
-
-/* Returns the expected seconds of a run, from the rounds of the most similar finished run; 0:
- * unknown. */
-static double expected(const paper_options *o, const sheet *all, const paper_run *run)
-{
-    int best = 0;
-    double seconds = 0; /* of a round */
-    const bool cpu = o->device && strcmp(o->device, "cpu") == 0;
-    for (size_t i = 0; i < all->rows; i++) {
-        const sheet_cell *r = all->cell + i * RECORD_WIDTH;
-        const int how = alike(r, run, cpu);
-        const double each = record_number(r, "seconds") / record_number(r, "rounds");
-        if (how > best || (how == best && how > 0 && each > seconds)) {
-            best = how;
-            seconds = each;
-        }
-    }
-    return best ? 1.1 * seconds * run->rounds + 5 : 0; /* reading text takes seconds */
-}
-
-/* Returns the seconds that a run takes on an H200 of its own, going by 35 s for 40 rounds of 10
- * clients; 1,000 clients take longer. */
-static double gpu_seconds(const paper_run *run)
-{
-    return 35.0 / 40 * run->rounds * (100 - run->dropout) / 100;
-}
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
@@ -171,21 +125,12 @@ static sefl_status make_run(session *s, const paper_run *run, settings *set)
     return do_run(s, run, set);
 }
 
-/* Sets *wanted to false if there is no need for the run now: its limit is known, or it would end
- * too late. */
-static sefl_status is_wanted(session *s, const paper_run *run, bool *wanted)
+/* Sets *known if finished runs decide what this run would show. */
+static sefl_status is_known(const session *s, const paper_run *run, bool *known)
 {
-    sefl_status st = SEFL_OK;
     sheet all = { 0 };
-    if (s->o->minutes > 0 || run->figures == PAPER_NOISE)
-        SEFL_TRY(records_read(&all, s->o));
-    *wanted = run->figures != PAPER_NOISE || !limit_is_known(&all, run);
-    if (!*wanted || !paper_too_late(s->o, expected(s->o, &all, run)))
-        goto done;
-    SEFL_CHECK(progress_report(s->o->stop, 0, 0), SEFL_ECANCELLED, "stopped");
-    *wanted = false;
-    s->late++;
-done:
+    const sefl_status st = records_read(&all, s->o);
+    *known = st == SEFL_OK && limit_is_known(&all, run);
     sheet_clear(&all);
     return st;
 }
@@ -196,7 +141,7 @@ static sefl_status one_run(session *s, const paper_run *run)
     sefl_status st = SEFL_OK;
     settings set;
     char path[PATH_MAX];
-    bool wanted;
+    bool known = false;
     SEFL_PASS(paper_run_settings(&set, run, s->o));
     paper_run_name(s->name, run);
     SEFL_TRY(paper_path(path, s->o, "runs/%s.json", s->name));
@@ -204,8 +149,9 @@ static sefl_status one_run(session *s, const paper_run *run)
         SEFL_TRY(record_check(path, &set));
         goto done;
     }
-    SEFL_TRY(is_wanted(s, run, &wanted));
-    if (!wanted)
+    if (run->figures == PAPER_NOISE)
+        SEFL_TRY(is_known(s, run, &known));
+    if (known)
         goto done;
     for (int tries = 0; tries < 2; tries++) {
         st = make_run(s, run, &set);
@@ -239,29 +185,9 @@ sefl_status paper_runs(const paper_options *o, unsigned figures)
     for (size_t i = 0; i < t.n; i++)
         if (paper_is_mine(o, o->shards ? i + i / o->shards : i)) /* so that shards mix models */
             SEFL_PASS(one_run(&s, &t.run[i]));
-    if (s.late > 0)
-        paper_say(o, "%zu run%s left: %s would end after %g minutes", s.late,
-                  s.late == 1 ? "" : "s", s.late == 1 ? "it" : "they", o->minutes);
     if (s.busy > 0)
         paper_say(o, "other processes had %zu of the runs", s.busy);
     return SEFL_OK;
-}
-
-/* Says for each figure how many runs of the table are left. */
-static void say_left(const paper_options *o, const paper_table *t)
-{
-    char name[SETTING_WORD_BYTES];
-    for (unsigned bit = 0; bit < FIGURES; bit++) {
-        size_t left = 0;
-        double seconds = 0;
-        for (const paper_run *run = t->run; run < t->run + t->n; run++)
-            if (run->figures >> bit & 1)
-                left++, seconds += gpu_seconds(run);
-        if (left > 0)
-            paper_say(o, "%s: %zu left, about %.0f s of an H200%s",
-                      setting_word_at(name, PAPER_FIGURES, bit), left, seconds,
-                      1U << bit == PAPER_NOISE ? "; the bisection skips most of them" : "");
-    }
 }
 
 sefl_status paper_list(const paper_options *o, unsigned figures)
@@ -275,7 +201,7 @@ sefl_status paper_list(const paper_options *o, unsigned figures)
     if (file_exists(path))
         SEFL_TRY(records_read(&all, o));
     paper_table_make(&t, o->quick, figures);
-    for (paper_run *run = t.run; run < t.run + t.n; run++) {
+    for (const paper_run *run = t.run; run < t.run + t.n; run++) {
         const sheet_cell *r = records_find(&all, run);
         const bool known = !r && run->figures == PAPER_NOISE && limit_is_known(&all, run);
         if (r)
@@ -283,11 +209,7 @@ sefl_status paper_list(const paper_options *o, unsigned figures)
         else if (!known)
             paper_run_name(name, run), paper_say(o, "%s", name);
         done_runs += r != NULL, unneeded += known;
-        if (r || known)
-            run->figures = 0; /* nothing is left */
     }
-    if (!o->quick)
-        say_left(o, &t);
     paper_say(o, "%zu of %zu runs are done", done_runs, t.n - unneeded);
 done:
     sheet_clear(&all);

@@ -310,3 +310,29 @@ done:
     buf_clear(&b);
     return st;
 }
+
+sefl_status sheet_table(sefl_buf *out, const sheet *s, const char *title, const char *columns)
+{
+    char name[SETTING_WORD_BYTES];
+    unsigned width = 1;
+    for (const char *p = columns; *p; p++)
+        width += *p == ' ';
+    if (s->rows == 0)
+        return SEFL_OK;
+    SEFL_PASS(wr_fmt(out, "\n## %s\n\n", title));
+    for (unsigned i = 0; i < width; i++)
+        SEFL_PASS(wr_fmt(out, "| %s ", setting_word_at(name, columns, i)));
+    SEFL_PASS(wr_fmt(out, "|\n"));
+    for (unsigned i = 0; i < width; i++)
+        SEFL_PASS(wr_fmt(out, "|---"));
+    SEFL_PASS(wr_fmt(out, "|\n"));
+    for (size_t row = 0; row < s->rows; row++) {
+        for (unsigned i = 0; i < width; i++) {
+            const sheet_cell *c = cell_of(s, row, setting_word_at(name, columns, i));
+            SEFL_PASS(c->text[0] || !isfinite(c->number) ? wr_fmt(out, "| %s ", c->text)
+                                                         : wr_fmt(out, "| %.8g ", c->number));
+        }
+        SEFL_PASS(wr_fmt(out, "|\n"));
+    }
+    return SEFL_OK;
+}

@@ -24,7 +24,7 @@
 
 #define SHEET_TEXTS                                                                               \
     "model scheme size format method name scale body protection z variant version commit device " \
-    "text why epsilon_why model_sha256"
+    "text why epsilon_why model_sha256 clear_sha256 full_sha256 equal claim z_that_fails"
 enum {
     SHEET_COLUMNS_MAX = 48,
     SHEET_TEXT_MAX = 159,
@@ -84,5 +84,8 @@ void sheet_line(double *y, const sheet *s, const char *const *texts, const char 
 sefl_status sheet_save(sheet *s) SEFL_MUST_CHECK;
 /* Writes nothing if there is no row. The scale is the last column, unless it is another one. */
 sefl_status sheet_csv(const sheet *s) SEFL_MUST_CHECK;
+/* Appends a Markdown table of these columns, below a title; nothing if there is no row. */
+sefl_status sheet_table(sefl_buf *out, const sheet *s, const char *title,
+                        const char *columns) SEFL_MUST_CHECK;
 
 #endif
