@@ -13,18 +13,16 @@ noise ends has the result "diverged".
     scripts/privacy-curves.py --data DIR --device cuda --out results/private-wikitext  # WikiText-2
 
 Each point is one run of `sefl simulate`. OUT/points.csv has its result, seed, command and the
-commit of the program. OUT/epsilon-E-START.svg has the curves and OUT/table.md the numbers: the
-median over the seeds. The program resumes: it does not repeat finished runs."""
+commit of the program. OUT/table.md has the curves as numbers: the median over the seeds. The program
+resumes: it does not repeat finished runs."""
 import argparse
 import csv
 import json
-import math
 import os
 import shlex
 import statistics
 import subprocess
 import sys
-import time
 
 NOISES = ["none", "independent", "correlated", "every-round"]
 STARTS = ["random", "public", "public-body"]
@@ -35,7 +33,7 @@ ROUNDS = 50
 
 # Generated text: a client has 200 words, and 20,000 other words are public. Everybody in every
 # round is run for up to 1,000 clients. A perplexity above `worst` is no better than a random model:
-# the table calls it lost, and the figures leave it out.
+# the table calls it lost.
 GENERATED = {
     "clients": [100, 300, 1000, 3000, 10000], "most": 1000,
     "model": ["model.embed=32", "model.hidden=64", "model.layers=1", "model.block=8",
@@ -71,8 +69,7 @@ def options():
     ap.add_argument("--noises", default=",".join(NOISES), help="default: all")
     ap.add_argument("--starts", default=",".join(STARTS), help="default: all")
     ap.add_argument("--seeds", default="1", help="seeds of the runs, as 1,2,3 (default 1)")
-    ap.add_argument("--minutes", type=float, default=0, help="start no run later than this")
-    ap.add_argument("--draw", action="store_true", help="draw the figures, without new runs")
+    ap.add_argument("--table", action="store_true", help="write the table, without new runs")
     o = ap.parse_args()
     o.kind = TEXT if o.data else GENERATED
     o.commit = ""
@@ -213,15 +210,6 @@ def cells(o):
                         yield noise, start, epsilon, clients, seed
 
 
-def runs(o):
-    began, rows = time.time(), []
-    for cell in cells(o):
-        if o.minutes and time.time() - began > 60 * o.minutes:
-            break
-        rows.append(point(o, *cell))
-    return rows
-
-
 def key(row):
     return (row["noise"], row["start"], row["epsilon"], int(row["clients"]), row["seed"])
 
@@ -243,52 +231,6 @@ def merge(o, rows):
     return rows
 
 
-# ---- figures: one chart per epsilon and start, both axes logarithmic ----
-
-COLOURS = {"none": "#767676", "independent": "#b5541c", "correlated": "#1f6fb2",
-           "every-round": "#3d7d3d"}
-WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 640, 360, 70, 40, 130, 50
-
-
-def ticks(low, high):
-    return [m * 10 ** e for e in range(0, 7) for m in (1, 2, 5) if low <= m * 10 ** e <= high]
-
-
-def chart(title, lines):
-    xs = [x for line in lines.values() for x, _ in line]
-    ys = [y for line in lines.values() for _, y in line]
-    x0, x1, y0, y1 = min(xs) / 1.1, max(xs) * 1.1, min(ys) / 1.1, max(ys) * 1.1
-
-    def px(x):
-        return LEFT + (WIDTH - LEFT - RIGHT) * math.log(x / x0) / math.log(x1 / x0)
-
-    def py(y):
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * math.log(y / y0) / math.log(y1 / y0)
-
-    out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" '
-           'font-size="12"><title>%s</title><rect width="100%%" height="100%%" fill="#fff"/>'
-           % (WIDTH, HEIGHT, title),
-           '<text x="%d" y="20" font-size="14">%s</text>' % (LEFT, title)]
-    for x in ticks(x0, x1):
-        out.append('<text x="%.1f" y="%d" text-anchor="middle">%g</text>'
-                   % (px(x), HEIGHT - BOTTOM + 18, x))
-    for y in ticks(y0, y1):
-        out.append('<path d="M%d %.1fH%d" stroke="#ddd"/><text x="%d" y="%.1f" text-anchor="end">%g'
-                   '</text>' % (LEFT, py(y), WIDTH - RIGHT, LEFT - 6, py(y) + 4, y))
-    out.append('<text x="%d" y="%d" text-anchor="middle">clients</text>'
-               % ((LEFT + WIDTH - RIGHT) // 2, HEIGHT - 12))
-    for name, line in lines.items():
-        at = " ".join("%.1f,%.1f" % (px(x), py(y)) for x, y in line)
-        out.append('<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>'
-                   % (at, COLOURS[name]))
-        out += ['<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>' % (px(x), py(y), COLOURS[name])
-                for x, y in line]
-    for i, name in enumerate(lines):
-        out.append('<text x="%d" y="%d" fill="%s">%s</text>'
-                   % (WIDTH - RIGHT + 14, TOP + 18 * i + 10, COLOURS[name], name))
-    return "\n".join(out) + "\n</svg>\n"
-
-
 def median(rows, noise, start, epsilon):
     """Returns [(clients, median perplexity)]; a run that diverged is infinite."""
     found = {}
@@ -296,21 +238,6 @@ def median(rows, noise, start, epsilon):
         if (r["noise"], r["start"], r["epsilon"]) == (noise, start, epsilon):
             found.setdefault(int(r["clients"]), []).append(float(r["last_test"] or "inf"))
     return [(n, statistics.median_high(v)) for n, v in sorted(found.items())]
-
-
-def draw(o, rows):
-    for epsilon in sorted({r["epsilon"] for r in rows} - {"inf"}):
-        for start in STARTS:
-            lines = {}
-            for noise in NOISES:
-                at = "inf" if noise == "none" else epsilon
-                line = [(n, p) for n, p in median(rows, noise, start, at) if p < o.kind["worst"]]
-                if line:
-                    lines[noise] = line
-            if lines:
-                with open(os.path.join(o.out, "epsilon-%s-%s.svg" % (epsilon, start)), "w") as f:
-                    f.write(chart("Test perplexity of the last model, epsilon %s, start: %s"
-                                  % (epsilon, start), lines))
 
 
 def table(o, rows):
@@ -335,12 +262,11 @@ def table_row(o, numbers, line, *names):
 
 def main():
     o = options()
-    if not o.draw:
+    if not o.table:
         o.commit = dict(line.split(None, 1) for line in run([o.sefl, "version"]).splitlines()
                         if " " in line).get("commit", "")
         texts(o)
-    rows = merge(o, [] if o.draw else runs(o))
-    draw(o, rows)
+    rows = merge(o, [] if o.table else [point(o, *cell) for cell in cells(o)])
     table(o, rows)
 
 
