@@ -7,6 +7,7 @@
 #include "model/lm_settings.h"
 #include "protocol/modes/mode.h"
 #include "protocol/task_make.h"
+#include "protocol/task_profile.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -71,25 +72,6 @@ static const setting_def own[] = {
 static const char filled_in[] = "name population model.vocab vocab.sha256 init.sha256 valid.sha256 "
                                 "rounds.enrolled";
 
-/* Defaults that differ from a task's, beside those of task_small. */
-static const char *const usual[] = { "rounds.count=10", "rounds.extend_ms=60000", NULL };
-
-static const char *value_in(const char *const *list, const char *key)
-{
-    const size_t n = strlen(key);
-    for (const char *const *u = list; *u; u++)
-        if (strncmp(*u, key, n) == 0 && (*u)[n] == '=')
-            return *u + n + 1;
-    return NULL;
-}
-
-/* Returns the experiment's default for a task key; NULL: the task's. */
-static const char *usual_value(const char *key)
-{
-    const char *v = value_in(usual, key);
-    return v ? v : value_in(task_small, key);
-}
-
 static setting_def all[SETTINGS_MAX + 1];
 static char sweep_names[SETTINGS_MAX][48];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -110,8 +92,9 @@ static void build(void)
         if (setting_word(filled_in, d->key) >= 0)
             continue;
         all[n] = *d;
-        if (usual_value(d->key))
-            all[n].fallback = usual_value(d->key);
+        const char *usual = task_profile_value(TASK_OF_EXPERIMENT, d->key);
+        if (usual)
+            all[n].fallback = usual;
         n++;
     }
     size_t keys = n;
@@ -346,14 +329,6 @@ static sefl_status put_u64(settings *s, const char *key, uint64_t value)
     return settings_setf(s, "experiment", "%s=%" PRIu64, key, value);
 }
 
-/* True for a key whose default depends on another key: task_make chooses it. */
-static bool follows(const settings *s, const char *key)
-{
-    return strcmp(key, "privacy.z") == 0 &&
-           (!task_settings_mode(s)->noisy || task_settings_classic(s) != 0 ||
-            is(s, "privacy.claim", "dp"));
-}
-
 sefl_status experiment_task(settings *out, const settings *s, const experiment *e, uint32_t words,
                             const char *vocab_hash, const char *init_hash, const char *valid_hash)
 {
@@ -362,7 +337,6 @@ sefl_status experiment_task(settings *out, const settings *s, const experiment *
                                    "privacy.epsilon privacy.delta";
     sefl_status st = SEFL_OK;
     uint64_t enrolled = e->clients < 2 ? 2 : e->clients;
-    uint64_t most = settings_u64(s, "rounds.clients_max");
     settings_init(out, task_schema);
     for (size_t i = 0; i < s->count; i++) {
         const char *key = s->schema[i].key;
@@ -372,8 +346,6 @@ sefl_status experiment_task(settings *out, const settings *s, const experiment *
         if (s->value[i])
             SEFL_TRY(
                 settings_set_pair(out, span_of_str(key), span_of_str(s->value[i]), s->origin[i]));
-        else if (usual_value(key) && !follows(s, key) && task_setting_applies(key, e->external))
-            SEFL_TRY(put(out, key, usual_value(key)));
     }
     SEFL_TRY(put(out, "name", "simulated"));
     SEFL_TRY(put(out, "population", "simulated"));
@@ -389,13 +361,7 @@ sefl_status experiment_task(settings *out, const settings *s, const experiment *
         SEFL_TRY(put(out, "privacy.noise", e->protection->noise));
     if (!e->protection->quantises)
         SEFL_TRY(put(out, "privacy.claim", "none"));
-    /* a quarter of those who have a turn is enough; a round ends when all uploads are in, unless
-     * that weakens the claim */
-    const uint64_t turn = enrolled / task_make_separation(s);
-    if (!settings_given(s, "rounds.threshold") && !is(s, "privacy.sampling", "open"))
-        SEFL_TRY(put_u64(out, "rounds.threshold", turn < 8 ? 2 : turn / 4));
-    if (!settings_given(s, "rounds.enough") && is(s, "privacy.sampling", "all"))
-        SEFL_TRY(put_u64(out, "rounds.enough", most > 0 && most < enrolled ? most : enrolled));
+    SEFL_TRY(task_profile_fill(out, TASK_OF_EXPERIMENT));
 done:
     if (st != SEFL_OK)
         settings_clear(out);

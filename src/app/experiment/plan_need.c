@@ -12,14 +12,15 @@ task plan_as_claimed(const task *t)
 {
     task as_if = *t;
     as_if.claim = true;
+    as_if.noise = task_mode(t)->noisy ? t->noise : TASK_NOISE_JOINT;
     as_if.amplified = t->sampling == TASK_OPEN && t->enough == 0;
     return as_if;
 }
 
 const dp_source *plan_source(const task *t)
 {
-    const dp_source *source = task_mode(t)->source;
-    return source ? source : &dp_sources[DP_SOURCE_USUAL];
+    const task as_if = plan_as_claimed(t);
+    return task_mode(&as_if)->source;
 }
 
 double plan_clips(const task *t)
@@ -29,27 +30,15 @@ double plan_clips(const task *t)
 
 sefl_status plan_need_of(plan_need *out, const task *t, double epsilon, double delta)
 {
-    dp_event want = {
-        .noise = plan_source(t)->law, .rate = 1, .count = t->rounds, .dim = t->values
-    };
-    double root = sqrt((double)t->values), z;
-    const double each = plan_clips(t);
-    *out = (plan_need){ .epsilon = epsilon, .delta = delta };
-    out->turns = t->separation;
-    if (t->filter.b > 0) { /* correlated: what the last model contains counts */
-        task as_if = plan_as_claimed(t);
-        as_if.epsilon = epsilon, as_if.delta = delta;
-        SEFL_PASS(task_budget_z(&z, &as_if));
-        out->z = z;
-        z *= task_model_z(t) / t->grid.z;
-    } else {
-        const task as_if = plan_as_claimed(t);
-        want.count = task_event_server(&as_if, t->rounds).count;
-        SEFL_PASS(dp_find_z(&z, &want, epsilon, &(dp_question){ .delta = delta }));
-        out->z = z;
-    }
-    out->clients = (uint64_t)ceil(z * root / PLAN_RATIO_GOOD / each);
-    out->no_larger = (uint64_t)ceil(z * root / PLAN_RATIO_BAD / each);
+    task as_if = plan_as_claimed(t);
+    *out = (plan_need){ .epsilon = epsilon, .delta = delta, .turns = t->separation };
+    as_if.epsilon = epsilon, as_if.delta = delta;
+    SEFL_PASS(task_budget_z(&out->z, &as_if));
+    double each = out->z * sqrt((double)t->values) / plan_clips(t);
+    if (t->filter.b > 0) /* correlated: what the last model contains counts */
+        each *= task_model_z(t) / t->grid.z;
+    out->clients = (uint64_t)ceil(each / PLAN_RATIO_GOOD);
+    out->no_larger = (uint64_t)ceil(each / PLAN_RATIO_BAD);
     return SEFL_OK;
 }
 

@@ -29,7 +29,8 @@ enum { PLAN_NEED_TEXT = 160 };
  * round": then the noise is a third of the largest sum of updates. */
 void plan_need_text(char out[PLAN_NEED_TEXT], const plan_need *n);
 
-/* Returns the task as if it claimed something, for the accountant. */
+/* Returns the task as if it claimed something, for the accountant; without noise, as if it had
+ * joint noise. */
 task plan_as_claimed(const task *t);
 /* Returns the noise of the task's mode; for a mode without noise, the usual one. */
 const dp_source *plan_source(const task *t);

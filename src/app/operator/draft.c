@@ -69,8 +69,7 @@ sefl_status draft_words(settings *t, const vocab *v, const char *path)
     return draft_hash(t, "vocab.sha256", path);
 }
 
-sefl_status draft_model(settings *t, const vocab *v, uint64_t seed, const char *path,
-                        size_t *params)
+sefl_status draft_model(settings *t, const vocab *v, uint64_t seed, const char *path)
 {
     sefl_status st = SEFL_OK;
     lm *m = NULL;
@@ -83,8 +82,6 @@ sefl_status draft_model(settings *t, const vocab *v, uint64_t seed, const char *
     model_meta_set_vocab(&meta, v);
     SEFL_TRY(model_write(path, &meta, lm_theta(m)));
     SEFL_TRY(draft_hash(t, "init.sha256", path));
-    if (params)
-        *params = lm_count(m);
 done:
     lm_free(m);
     return st;

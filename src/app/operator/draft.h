@@ -2,7 +2,7 @@
  * task's settings. Everything comes from public data.
  *
  *     SEFL_TRY(draft_vocab(&v, &task, "valid.txt", NULL, "vocab.txt"));
- *     SEFL_TRY(draft_model(&task, v, 1, "init.safetensors", NULL));
+ *     SEFL_TRY(draft_model(&task, v, 1, "init.safetensors"));
  *     SEFL_TRY(draft_hash(&task, "valid.sha256", "valid.txt"));
  *     SEFL_TRY(task_make(&document, &task, NULL, &keys));         // protocol/task_make.h
  *
@@ -23,10 +23,9 @@ sefl_status draft_vocab(vocab **out, settings *t, const char *text, const char *
 /* Writes a finished vocabulary; sets vocab.sha256 and model.vocab. */
 sefl_status draft_words(settings *t, const vocab *v, const char *path) SEFL_MUST_CHECK;
 
-/* Draws the task's model from a public seed and writes it; sets init.sha256. *params (may be NULL):
- * its number of values. */
-sefl_status draft_model(settings *t, const vocab *v, uint64_t seed, const char *path,
-                        size_t *params) SEFL_MUST_CHECK;
+/* Draws the task's model from a public seed and writes it; sets init.sha256. */
+sefl_status draft_model(settings *t, const vocab *v, uint64_t seed,
+                        const char *path) SEFL_MUST_CHECK;
 
 /* Sets `key` to the SHA-256 of a file. */
 sefl_status draft_hash(settings *t, const char *key, const char *path) SEFL_MUST_CHECK;

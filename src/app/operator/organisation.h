@@ -32,9 +32,7 @@
 
 #include <limits.h>
 
-/* A new site's policy.yml accepts a task with at least ORG_POLICY_CLIENTS clients in a sum
- * (operator/site.c). */
-enum { ORG_SERVER_DAYS = 90, ORG_POLICY_CLIENTS = 3 };
+enum { ORG_SERVER_DAYS = 90 };
 
 typedef struct org_config {
     const char *folder;     /* must be empty or must not exist */
@@ -82,8 +80,8 @@ typedef struct org_task_report {
     char deadline[ORG_DEADLINE_TEXT]; /* task_explain_deadline */
     bool claim, unit_record;
     double epsilon, z;
-    double noise_over_signal, least_cohort; /* with a claim (privacy/plan.h) */
-    char turns_warning[TASK_TURNS_TEXT];    /* "": none */
+    double noise_over_signal;            /* task_noise_clients over task_cohort */
+    char turns_warning[TASK_TURNS_TEXT]; /* "": none */
 } org_task_report;
 
 /* AS: drafts a task and signs it. Unless the settings say otherwise: a small model, 10

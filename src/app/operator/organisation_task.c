@@ -9,10 +9,9 @@
 #include "base/file.h"
 #include "operator/draft.h"
 #include "operator/task_file.h"
-#include "privacy/plan.h"
 #include "protocol/modes/mode.h"
 #include "protocol/task_make.h"
-#include "protocol/task_model.h"
+#include "protocol/task_profile.h"
 #include "roles/ca.h"
 #include "store/ledger.h"
 #include "sum/terms.h"
@@ -25,15 +24,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TEXT_MAX   (UINT64_C(1) << 30)
-#define MOST_NOISE 1e4 /* z */
+#define TEXT_MAX (UINT64_C(1) << 30)
 
 typedef struct drafting {
     const org_task_config *c;
     dir_tree home, at; /* the folder; the folder of the new files */
     settings s;
     vocab *v;
-    size_t params;
     org_task_report report;
 } drafting;
 
@@ -68,43 +65,21 @@ static bool is_free(const drafting *d, const char *key)
     return !settings_given(d->c->task, key);
 }
 
-/* The claim: epsilon 0 is none. */
-static sefl_status set_claim(drafting *d)
+/* Epsilon 0 claims nothing. */
+static sefl_status fill_settings(drafting *d)
 {
-    if (is_free(d, "privacy.epsilon"))
-        SEFL_PASS(SET(d, "privacy.epsilon=3"));
-    d->report.epsilon = strtod(settings_text(&d->s, "privacy.epsilon"), NULL);
-    d->report.claim = d->report.epsilon > 0;
-    if (is_free(d, "privacy.claim"))
-        SEFL_PASS(SET(d, "privacy.claim=%s", d->report.claim ? "dp" : "none"));
-    if (is_free(d, "privacy.clip") && d->report.claim)
-        SEFL_PASS(SET(d, "privacy.clip=1"));
-    return d->report.claim ? SEFL_OK : SET(d, "privacy.delta=0");
-}
-
-/* Half of the sites, and at least 5 of them; with fewer than 7 sites, two may be missing, as far as
- * a new site's policy.yml allows that. */
-static sefl_status set_threshold(drafting *d)
-{
-    const uint64_t n = settings_u64(&d->s, "rounds.enrolled");
-    uint64_t least = n >= 7 ? 5 : n - 2;
-    if (least < ORG_POLICY_CLIENTS)
-        least = n < ORG_POLICY_CLIENTS ? n : ORG_POLICY_CLIENTS;
-    return SET(d, "rounds.threshold=%" PRIu64, n / 2 > least ? n / 2 : least);
+    const bool none = strtod(settings_text(&d->s, "privacy.epsilon"), NULL) == 0;
+    if (none && is_free(d, "privacy.claim"))
+        SEFL_PASS(SET(d, "privacy.claim=none"));
+    const bool claim = strcmp(settings_text(&d->s, "privacy.claim"), "dp") == 0;
+    return task_profile_fill(&d->s, claim ? TASK_OF_OPERATOR : TASK_OF_REHEARSAL);
 }
 
 static sefl_status start_settings(drafting *d)
 {
     uint32_t sites;
     settings_init(&d->s, task_schema);
-    for (const char *const *p = task_small; *p; p++)
-        SEFL_PASS(SET(d, "%s", *p));
     SEFL_PASS(count_sites(d, &sites));
-    /* a round ends when every site has sent its update; a missing one costs ten minutes */
-    SEFL_PASS(SET(d, "rounds.count=10"));
-    SEFL_PASS(SET(d, "rounds.deadline_ms=600000"));
-    SEFL_PASS(SET(d, "rounds.extend_ms=300000"));
-    SEFL_PASS(SET(d, "rounds.extensions=2"));
     if (is_free(d, "rounds.enrolled")) {
         SEFL_NEED(
             sites >= 2, SEFL_EINVAL,
@@ -117,35 +92,7 @@ static sefl_status start_settings(drafting *d)
     SEFL_NEED(!task_settings_external(&d->s), SEFL_EINVAL,
               "model.body is external: make such a task with 'sefl task new'");
     SEFL_PASS(set_population(d));
-    const uint64_t n = settings_u64(&d->s, "rounds.enrolled");
-    if (is_free(d, "rounds.threshold"))
-        SEFL_PASS(set_threshold(d));
-    if (is_free(d, "rounds.enough") && strcmp(settings_text(&d->s, "privacy.sampling"), "all") == 0)
-        SEFL_PASS(SET(d, "rounds.enough=%" PRIu64, n));
-    return set_claim(d);
-}
-
-/* Sets the noise that the claim needs over all rounds. */
-static sefl_status set_noise(drafting *d)
-{
-    dp_plan p = { .clients = settings_u64(&d->s, "rounds.enrolled"),
-                  .rounds = settings_u64(&d->s, "rounds.count"),
-                  .rate = 1,
-                  .dim = d->params,
-                  .delta = strtod(settings_text(&d->s, "privacy.delta"), NULL),
-                  .epsilon = d->report.epsilon,
-                  .source = DP_SOURCE_JOINT };
-    if (!d->report.claim || !is_free(d, "privacy.z"))
-        return SEFL_OK;
-    SEFL_NEED(strcmp(settings_text(&d->s, "privacy.sampling"), "all") == 0 &&
-                  strcmp(settings_text(&d->s, "privacy.noise"), "joint") == 0,
-              SEFL_EINVAL,
-              "with other noise or sampling than the default, give privacy.z too ('sefl privacy "
-              "plan' computes it)");
-    SEFL_PASS(dp_plan_compute(&p));
-    d->report.noise_over_signal = p.noise_over_signal;
-    d->report.least_cohort = p.least_cohort;
-    return SET(d, "privacy.z=%.6f", ceil(p.z * 1e6 + 1) / 1e6); /* up, never down */
+    return fill_settings(d);
 }
 
 static sefl_status make_files(drafting *d)
@@ -156,9 +103,8 @@ static sefl_status make_files(drafting *d)
     SEFL_TRY(file_read(&text, d->c->text, TEXT_MAX));
     SEFL_TRY(file_write_new(valid, buf_span(&text), 0644));
     SEFL_TRY(draft_vocab(&d->v, &d->s, valid, NULL, dir_in(&d->at, "vocab.txt")));
-    SEFL_TRY(draft_model(&d->s, d->v, 1, dir_in(&d->at, "init.safetensors"), &d->params));
+    SEFL_TRY(draft_model(&d->s, d->v, 1, dir_in(&d->at, "init.safetensors")));
     SEFL_TRY(draft_hash(&d->s, "valid.sha256", valid));
-    SEFL_TRY(set_noise(d));
 done:
     buf_clear(&text);
     return st;
@@ -179,9 +125,25 @@ static sefl_status note(drafting *d, const task *t)
     r->rounds = t->rounds;
     r->claim = t->claim;
     r->unit_record = t->unit == TASK_UNIT_RECORD;
-    r->z = strtod(t->z, NULL);
+    r->z = t->grid.z;
+    r->epsilon = t->epsilon;
+    r->noise_over_signal = task_noise_clients(t) / task_cohort(t);
     task_turns_warning(r->turns_warning, t);
     return st;
+}
+
+/* A task after those that the ledger records. */
+typedef struct after {
+    ledger *l;
+    ledger_terms terms;
+    uint64_t rounds;
+} after;
+
+static sefl_status price_after(void *ctx, double z, dp_claim *out)
+{
+    after *p = ctx;
+    p->terms.z = z;
+    return ledger_would_spend(p->l, &p->terms, p->rounds, out);
 }
 
 /* Finds the noise with which all rounds keep the target, although the population has spent
@@ -189,34 +151,27 @@ static sefl_status note(drafting *d, const task *t)
 static sefl_status raise_noise(drafting *d, const task *t, bool *raised)
 {
     sefl_status st = SEFL_OK;
-    ledger *l = NULL;
-    ledger_terms terms = terms_of_task(t);
+    after p = { .terms = terms_of_task(t), .rounds = t->rounds };
     ledger_total spent;
     dp_claim c = { 0 };
-    double low = terms.z, high = low;
-    SEFL_TRY(ledger_open_read(&l, dir_in(&d->home, "ledger")));
-    SEFL_TRY(ledger_spent(l, t->delta, &spent));
-    SEFL_TRY(ledger_would_spend(l, &terms, t->rounds, &c));
+    double z;
+    SEFL_TRY(ledger_open_read(&p.l, dir_in(&d->home, "ledger")));
+    SEFL_TRY(ledger_spent(p.l, t->delta, &spent));
+    SEFL_TRY(ledger_would_spend(p.l, &p.terms, t->rounds, &c));
     *raised = !c.claimed || c.epsilon > t->epsilon;
     if (!*raised)
         goto done;
-    while (!c.claimed || c.epsilon > t->epsilon) {
-        SEFL_CHECK(terms.z < MOST_NOISE, SEFL_EBUDGET,
-                   "the population has spent epsilon %.4f already, and a task's epsilon is the "
-                   "total of all its tasks: %g leaves nothing for this one. Pass a larger "
-                   "--epsilon, which the sites' policies must accept too",
-                   spent.server.epsilon, t->epsilon);
-        low = terms.z, high = terms.z *= 2;
-        SEFL_TRY(ledger_would_spend(l, &terms, t->rounds, &c));
-    }
-    for (int i = 0; i < 40; i++) {
-        terms.z = (low + high) / 2;
-        SEFL_TRY(ledger_would_spend(l, &terms, t->rounds, &c));
-        *(c.claimed && c.epsilon <= t->epsilon ? &high : &low) = terms.z;
-    }
-    SEFL_TRY(SET(d, "privacy.z=%.6f", ceil(high * 1e6 + 1) / 1e6)); /* up, never down */
+    st = dp_search_z(&z, &(dp_search){ price_after, &p, t->epsilon, p.terms.z });
+    if (st == SEFL_EBUDGET)
+        sefl_note_before(
+            "the population has spent epsilon %.4f already, and a task's epsilon is the total of "
+            "all its tasks: %g leaves nothing for this one. Pass a larger --epsilon, which the "
+            "sites' policies must accept too",
+            spent.server.epsilon, t->epsilon);
+    SEFL_TRY(st);
+    SEFL_TRY(SET(d, "privacy.z=%.6f", z));
 done:
-    ledger_close(l);
+    ledger_close(p.l);
     return st;
 }
 

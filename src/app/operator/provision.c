@@ -17,9 +17,9 @@
 #include "operator/kits.h"
 #include "operator/provision_ids.h"
 #include "operator/secret.h"
-#include "protocol/modes/mode.h"
 #include "protocol/task_make.h"
 #include "protocol/task_model.h"
+#include "protocol/task_profile.h"
 #include "roles/aggregator/aggregator.h"
 #include "roles/client/config.h"
 #include "roles/csp/csp_role.h"
@@ -69,31 +69,11 @@ static sefl_status make_folders(build *b)
 
 /* ---- settings of the task --------------------------------------------------------------- */
 
-/* Defaults for settings that the caller does not give, beside those of task_small. */
-static const char *const defaults[] = {
-    "name=trial",     "population=trial",       "training.epochs=2",
-    "rounds.count=5", "rounds.extend_ms=15000", NULL
-};
-
 #define SET(b, ...) settings_setf(&(b)->task, "provision", __VA_ARGS__)
 
 static bool is(const build *b, const char *key, const char *word)
 {
     return strcmp(settings_text(&b->task, key), word) == 0;
-}
-
-/* True if the caller does not give this setting. */
-static bool is_free(const build *b, const char *key)
-{
-    return !b->c->task || !settings_given(b->c->task, key);
-}
-
-/* An external model has no settings of its body and of its training. */
-static sefl_status set_default(build *b, const char *pair)
-{
-    if (b->external && (strncmp(pair, "model.", 6) == 0 || strncmp(pair, "training.", 9) == 0))
-        return SEFL_OK;
-    return SET(b, "%s", pair);
 }
 
 static sefl_status start_settings(build *b)
@@ -105,24 +85,12 @@ static sefl_status start_settings(build *b)
         !b->external || b->c->init || *settings_text(b->c->task, "model.tensors"), SEFL_EINVAL,
         "model.body is external: the task needs --init, a safetensors file, or model.tensors");
     settings_init(&b->task, task_schema);
-    for (const char *const *d = task_small; *d; d++)
-        SEFL_PASS(set_default(b, *d));
-    for (const char *const *d = defaults; *d; d++)
-        SEFL_PASS(set_default(b, *d));
     SEFL_PASS(SET(b, "rounds.enrolled=%" PRIu32, b->clients));
     if (b->c->hosts) /* people start the machines one after another */
         SEFL_PASS(SET(b, "rounds.deadline_ms=300000"));
     if (b->c->task)
         SEFL_PASS(settings_overlay(&b->task, b->c->task));
-    if (is_free(b, "privacy.z") && /* none, or what the claim needs */
-        (!task_settings_mode(&b->task)->noisy || is(b, "privacy.claim", "dp")))
-        SEFL_PASS(SET(b, "privacy.z=0"));
-    /* a quarter is enough; a round ends when all uploads are in, unless that weakens the claim */
-    if (is_free(b, "rounds.threshold"))
-        SEFL_PASS(SET(b, "rounds.threshold=%" PRIu32, b->clients < 8 ? 2 : b->clients / 4));
-    if (is_free(b, "rounds.enough") && is(b, "privacy.sampling", "all"))
-        SEFL_PASS(SET(b, "rounds.enough=%" PRIu32, b->clients));
-    return SEFL_OK;
+    return task_profile_fill(&b->task, TASK_OF_PROVISION);
 }
 
 /* ---- identities ------------------------------------------------------------------------- */
@@ -332,8 +300,8 @@ static sefl_status make_model(build *b)
     if (b->c->init)
         SEFL_PASS(copy_init(b)); /* make_task compares it with the task */
     else
-        SEFL_PASS(draft_model(&b->task, b->v, b->c->seed, dir_in(&b->at, "public/init.safetensors"),
-                              NULL));
+        SEFL_PASS(
+            draft_model(&b->task, b->v, b->c->seed, dir_in(&b->at, "public/init.safetensors")));
     const char *valid = dir_in(&b->at, "public/valid.txt");
     return file_exists(valid) ? draft_hash(&b->task, "valid.sha256", valid) : SEFL_OK;
 }

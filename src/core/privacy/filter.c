@@ -127,6 +127,17 @@ double dp_filter_units(unsigned bits)
     return ldexp(DP_FILTER_SIGMA, (int)bits);
 }
 
+sefl_status dp_filter_z(double *z, const dp_filter *f, uint64_t n, const dp_turns *turns,
+                        uint64_t dim, double units, double one)
+{
+    const double slack = one * dp_filter_slack(f, n, dim, 1, units);
+    SEFL_NEED(slack < 0.5, SEFL_EBUDGET,
+              "no noise suffices: the servers would keep it with too few bits for so many rounds "
+              "and values");
+    *z = ceil(one * dp_filter_s(f, n, turns) / (1 - slack) * 1e6 * UP) / 1e6;
+    return SEFL_OK;
+}
+
 dp_model_noise dp_filter_models(const dp_filter *f, uint64_t rounds, double momentum)
 {
     /* model: what the noise of a round is in the model m rounds later: B, then the momentum, then

@@ -85,6 +85,12 @@ double dp_filter_s_of(const dp_filter *f, uint64_t n, const uint64_t *rounds, si
 /* Returns the slack of S for n rounds of `dim` coordinates, rounded up; 0 without a filter. */
 double dp_filter_slack(const dp_filter *f, uint64_t n, uint64_t dim, double z, double units);
 
+/* Finds the smallest z for n rounds, from `one`, the z of a single release: the rounds are one
+ * release with noise z / S, and S = S_0 + slack, which is proportional to z. SEFL_EBUDGET if no z
+ * suffices. */
+sefl_status dp_filter_z(double *z, const dp_filter *f, uint64_t n, const dp_turns *turns,
+                        uint64_t dim, double units, double one) SEFL_MUST_CHECK;
+
 /* A lower bound on the standard deviation of the noise in coarse steps, for every z up to 1000.
  * Joint noise has DP_G44_SIGMA. The variance of discrete noise is at least z^2 S2
  * (dgauss_for_grid), and S2 is rounded down (grid/grid.h): 9.43899 or more. */

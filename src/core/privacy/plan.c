@@ -84,7 +84,7 @@ static sefl_status independent(dp_way *w, const dp_turns_plan *p, uint64_t turns
     return SEFL_OK;
 }
 
-/* one: the z of a single release. z = one (S + slack), and the slack is proportional to z. */
+/* one: the z of a single release. */
 static sefl_status correlated(dp_turns_plan *p, double one)
 {
     const dp_law *law = dp_law_of(dp_sources[p->source].law);
@@ -104,12 +104,9 @@ static sefl_status correlated(dp_turns_plan *p, double one)
             &(dp_grid_config){ .z = one * s, .clip = 1, .dim = p->dim, .clients = p->clients }));
         bits = DP_FILTER_SUM_BITS - g.k;
     }
-    const double slack = dp_filter_slack(&p->filter, p->rounds, p->dim, 1, dp_filter_units(bits));
-    SEFL_NEED(one * slack < 0.5, SEFL_EBUDGET,
-              "no noise suffices: the servers would keep it with too few bits for so many rounds "
-              "and values");
-    w->z = ceil(one * s / (1 - one * slack) * 1e6) / 1e6;
-    p->s = s + slack * w->z;
+    const double units = dp_filter_units(bits);
+    SEFL_PASS(dp_filter_z(&w->z, &p->filter, p->rounds, &p->turns, p->dim, units, one));
+    p->s = s + dp_filter_slack(&p->filter, p->rounds, p->dim, w->z, units);
     measure(w, p, &p->filter);
     return SEFL_OK;
 }

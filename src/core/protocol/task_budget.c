@@ -1,5 +1,7 @@
 #include "protocol/task_budget.h"
 
+#include "protocol/modes/mode.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -32,28 +34,28 @@ sefl_status task_budget_rounds(uint64_t *rounds, const task *t)
     return SEFL_OK;
 }
 
-/* With a filter the rounds are one release with noise z / S, and S = S_0 + slack: the slack is
- * proportional to z. So z = one (S_0 + slack), one being the z of a single release. */
-static sefl_status filter_z(double *z, const task *t, double one)
-{
-    const double slack =
-        dp_filter_slack(&t->filter, t->rounds, t->values, 1, dp_filter_units(t->filter_bits));
-    const double s =
-        dp_filter_s(&t->filter, t->rounds, &(dp_turns){ t->max_rounds_per_client, t->separation });
-    SEFL_NEED(
-        one * slack < 0.5, SEFL_EBUDGET,
-        "no noise suffices: the servers would keep the noise of %s with too few bits for %llu "
-        "rounds of %zu values",
-        t->z, (unsigned long long)t->rounds, t->values);
-    *z = ceil(one * s / (1 - one * slack) * 1e6 * (1 + 1e-9)) / 1e6;
-    return SEFL_OK;
-}
-
 sefl_status task_budget_z(double *z, const task *t)
 {
     const dp_event ev = task_event_server(t, t->rounds);
     SEFL_PASS(dp_find_z(z, &ev, t->epsilon, &(dp_question){ .delta = t->delta }));
-    return t->filter.b > 0 ? filter_z(z, t, *z) : SEFL_OK;
+    return t->filter.b == 0 ? SEFL_OK
+                            : dp_filter_z(z, &t->filter, t->rounds,
+                                          &(dp_turns){ t->max_rounds_per_client, t->separation },
+                                          t->values, dp_filter_units(t->filter_bits), *z);
+}
+
+double task_cohort(const task *t)
+{
+    const double part = t->sampling == TASK_ALL ? 1 / (double)t->separation : t->rate;
+    return fmin(t->clients_max, part * t->enrolled);
+}
+
+double task_noise_clients(const task *t)
+{
+    const double records = t->unit == TASK_UNIT_RECORD ? t->records_max : 1;
+    return task_mode(t)->noisy ? task_model_z(t) * sqrt((double)t->values) *
+                                     sqrt(task_mode(t)->source->noises) / records
+                               : 0;
 }
 
 bool task_turns_warning(char out[TASK_TURNS_TEXT], const task *t)

@@ -26,6 +26,12 @@ sefl_status task_budget_rounds(uint64_t *rounds, const task *t) SEFL_MUST_CHECK;
  * must make a claim; its own z does not matter. SEFL_EBUDGET if no z suffices. */
 sefl_status task_budget_z(double *z, const task *t) SEFL_MUST_CHECK;
 
+/* Returns the mean number of clients in a round: those who have a turn or are sampled. */
+double task_cohort(const task *t);
+/* Returns how many clients make a sum as large as the noise: the norm of the noise in the last
+ * model over the largest norm of an update. 0 without noise. */
+double task_noise_clients(const task *t);
+
 enum { TASK_TURNS_TEXT = 400 };
 /* Writes a warning and returns true if clients that take every turn have none left for the last
  * rounds: rounds.max_per_client times rounds.separation is below rounds.count. A task that draws

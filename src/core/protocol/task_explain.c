@@ -458,13 +458,7 @@ static sefl_status usefulness(sefl_buf *out, const task *t)
 {
     if (!task_mode(t)->noisy)
         return SEFL_OK;
-    double most = t->enrolled < t->clients_max ? t->enrolled : t->clients_max;
-    double cohort = t->sampling == TASK_ALL
-                        ? fmin(most, (double)t->enrolled / (double)t->separation)
-                        : t->rate * t->enrolled;
-    double records = t->unit == TASK_UNIT_RECORD ? t->records_max : 1;
-    double spread = task_model_z(t) * sqrt((double)t->values) * sqrt(task_mode(t)->source->noises);
-    double ratio = spread / (cohort * records);
+    const double cohort = task_cohort(t), need = task_noise_clients(t), ratio = need / cohort;
     return wr_fmt(out,
                   "\n"
                   "What it costs\n"
@@ -473,10 +467,10 @@ static sefl_status usefulness(sefl_buf *out, const task *t)
                   "  (%s x sqrt(values) / clients, for any clip).\n"
                   "  For noise no larger than that sum, a round needs %.0f clients%s\n",
                   ratio, ratio > 1 ? "LARGER" : "smaller", cohort,
-                  records > 1 ? ",\n  if each has privacy.records_max records" : "",
+                  t->records_max > 1 ? ",\n  if each has privacy.records_max records" : "",
                   t->filter.b > 0 ? "z of independent noise that leaves as much in the last model"
                                   : "z",
-                  ceil(spread / records), ratio > 1 ? ": expect little learning." : ".");
+                  ceil(need), ratio > 1 ? ": expect little learning." : ".");
 }
 
 sefl_status task_explain(sefl_buf *out, const task *t)

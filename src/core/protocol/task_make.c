@@ -48,22 +48,6 @@ static bool is(const settings *s, const char *key, const char *word)
     return strcmp(settings_text(s, key), word) == 0;
 }
 
-const char *const task_small[] = {
-    "model.embed=48",
-    "model.hidden=48",
-    "model.layers=1",
-    "model.block=8",
-    "model.batch=5",
-    "model.steps=20",
-    "training.dropout=0",
-    "privacy.claim=none",
-    "privacy.clip=8",
-    "rounds.deadline_ms=60000",
-    "rounds.extensions=1",
-    "privacy.z=0.02",
-    NULL,
-};
-
 void task_settings_model(lm_config *out, const settings *s, uint32_t words)
 {
     *out = (lm_config){ .body = settings_text(s, "model.body"),

@@ -15,9 +15,6 @@
 /* The settings of a new task (config/settings.h): the schema of `sefl task new`. */
 extern const setting_def task_schema[];
 
-/* "key=value" for a trial: a small model, short rounds, weak noise and no claim; then NULL. */
-extern const char *const task_small[];
-
 /* Fills *out from the settings of a task or an experiment; the vocabulary has `words` words. */
 void task_settings_model(lm_config *out, const settings *s, uint32_t words);
 

@@ -101,20 +101,20 @@ static sefl_status budget(plan *p, const task *t)
     return SEFL_OK;
 }
 
-/* Returns the growth of the noise if two servers add it; a trusted server adds it once. */
+/* Returns the growth of the noise if two servers add it. */
 static double noises(const federation *s)
 {
-    return s->e->protection->two_servers ? sqrt(plan_source(&s->task)->noises) : 1;
+    return sqrt(plan_source(&s->task)->noises);
 }
 
 double plan_noise_ratio(const federation *s, double clients)
 {
-    const task *t = &s->task;
-    if (!task_mode(t)->noisy)
+    const double need = task_noise_clients(&s->task);
+    if (need == 0)
         return 0;
-    return clients > 0
-               ? noises(s) * task_model_z(t) * sqrt((double)t->values) / (clients * plan_clips(t))
-               : HUGE_VAL;
+    if (clients <= 0)
+        return HUGE_VAL;
+    return need / clients / (s->e->protection->two_servers ? 1 : noises(s)); /* one adds it once */
 }
 
 const char *plan_fewer_values(const federation *s)
@@ -194,7 +194,7 @@ static sefl_status privacy(plan *p, const federation *s)
     p->epsilon_server = all.server;
     p->epsilon_others = all.others;
     p->why_no_epsilon = all.why;
-    double both = noises(s);
+    const double both = s->e->protection->two_servers ? noises(s) : 1;
     if (t->claim)
         SEFL_PASS(budget(p, t));
     if (plan_need_of(&p->need, t, PLAN_EPSILON, p->delta) != SEFL_OK)

@@ -5,8 +5,10 @@
 
 #include "operator/organisation.h"
 #include "protocol/task_make.h"
+#include "protocol/task_profile.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -280,19 +282,19 @@ static sefl_status do_task(void *options_)
         printf("privacy   NO CLAIM: a rehearsal. After its first round, no task of this population "
                "can ever\n          claim an epsilon again. Sites must set claim_none: true in "
                "policy.yml\n");
-    if (r.threshold < ORG_POLICY_CLIENTS)
+    if (r.threshold < TASK_POLICY_CLIENTS)
         fprintf(stderr,
                 "sefl: a new site's policy.yml refuses this task: it wants at least %d sites in a "
                 "sum\n      (clients_min). Give more sites a token, or agree with each site on a "
                 "smaller clients_min\n",
-                ORG_POLICY_CLIENTS);
+                TASK_POLICY_CLIENTS);
     if (*r.turns_warning)
         fprintf(stderr, "sefl: warning: %s\n", r.turns_warning);
-    if (r.claim && r.least_cohort > r.enrolled)
+    if (r.claim && r.noise_over_signal > 1)
         fprintf(stderr,
                 "sefl: the noise is %.3g times as large as the updates: for a model that learns, "
                 "this\n      epsilon needs about %.0f sites ('sefl privacy plan')\n",
-                r.noise_over_signal, r.least_cohort);
+                r.noise_over_signal, ceil(r.noise_over_signal * r.enrolled));
     printf("\nnext\n  Read it: sefl task show --explain %s/task.half\n"
            "  Send task.half to CSP's operator, who signs it: sefl operator sign FOLDER --task "
            "task.half\n"

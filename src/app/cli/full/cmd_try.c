@@ -20,6 +20,7 @@
 #include "operator/raw_text.h"
 #include "privacy/accountant/accountant.h"
 #include "protocol/task_make.h"
+#include "protocol/task_profile.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -60,23 +61,6 @@ typedef struct trial {
 static const char *const files[] = {
     "text",          "vocab.txt", "model.safetensors", "model-pytorch.safetensors", "sample.txt",
     "task.settings", NULL
-};
-
-/* Settings of a first trial; the caller's --set wins. */
-static const char *const usual[] = {
-    "name=try",
-    "population=try",
-    "vocab.kind=bpe",
-    "model.vocab=2048",
-    "model.embed=128",
-    "model.hidden=128",
-    "model.batch=10",
-    "training.lr=20",
-    "training.epochs=1",
-    "privacy.clip=100",
-    "privacy.z=0.001",
-    "rounds.deadline_ms=300000",
-    NULL,
 };
 
 static const char *in(trial *t, const char *name)
@@ -178,16 +162,13 @@ static sefl_status make_text(trial *t)
 static sefl_status choose_settings(trial *t)
 {
     settings_init(&t->terms, task_schema);
-    for (const char *const *d = usual; *d; d++)
-        SEFL_PASS(settings_set(&t->terms, *d, "try"));
     SEFL_PASS(settings_setf(&t->terms, "try", "rounds.count=%" PRIu32, t->w->rounds));
     SEFL_PASS(settings_overlay(&t->terms, &t->w->task));
-    if (settings_given(&t->w->task, "training.epochs") ||
-        settings_given(&t->w->task, "training.steps") || t->text.bytes < LONG_TEXT)
-        return SEFL_OK;
-    SEFL_PASS(settings_set(&t->terms, "training.epochs=0", "try"));
-    return settings_setf(&t->terms, "try", "training.steps=%d",
-                         ROUND_BATCHES / (int)t->w->clients + 1);
+    if (!settings_given(&t->terms, "training.epochs") &&
+        !settings_given(&t->terms, "training.steps") && t->text.bytes >= LONG_TEXT)
+        SEFL_PASS(settings_setf(&t->terms, "try", "training.steps=%d",
+                                ROUND_BATCHES / (int)t->w->clients + 1));
+    return task_profile_fill(&t->terms, TASK_OF_TRY);
 }
 
 /* Chooses the settings, and writes them for a federation on several machines. */

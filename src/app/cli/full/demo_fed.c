@@ -12,6 +12,7 @@
 #include "privacy/accountant/accountant.h"
 #include "protocol/modes/mode.h"
 #include "protocol/task_make.h"
+#include "protocol/task_profile.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,22 +63,15 @@ static sefl_status set_privacy(settings *s, const demo *d)
 
 static sefl_status make_federation(fed_demo *s, const sefl_progress *p)
 {
-    static const char *const fixed[] = {
-        "name=demo",         "population=demo",     "model.embed=64", "model.hidden=64",
-        "training.epochs=2", "privacy.noise=joint", "privacy.clip=8",
-    };
     sefl_status st = SEFL_OK;
     const demo *d = s->d;
     settings terms;
     sefl_buf document = { 0 };
     settings_init(&terms, task_schema);
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        SEFL_TRY(settings_set(&terms, fixed[i], "demo"));
+    SEFL_TRY(task_profile_fill(&terms, TASK_OF_DEMO));
     SEFL_TRY(settings_setf(&terms, "demo", "crypto.scheme=%s", d->scheme));
     SEFL_TRY(settings_setf(&terms, "demo", "rounds.count=%" PRIu32, d->rounds));
     SEFL_TRY(settings_setf(&terms, "demo", "rounds.deadline_ms=%" PRIu64, deadline_ms(d)));
-    SEFL_TRY(settings_setf(&terms, "demo", "rounds.threshold=%d",
-                           d->clients < 8 ? 2 : (int)d->clients / 4));
     SEFL_TRY(set_privacy(&terms, d));
     SEFL_TRY(
         provision_make(&s->made,

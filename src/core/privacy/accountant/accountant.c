@@ -205,60 +205,62 @@ sefl_status dp_epsilon(dp_claim *out, const dp_event *events, size_t n, const dp
     return SEFL_OK;
 }
 
-sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon, const dp_question *q)
+sefl_status dp_search_z(double *z, const dp_search *s)
 {
-    dp_event probe = *ev;
     dp_claim c = { 0 };
-    double lo = 1, hi = 1;
-    probe.sigma_steps = DP_SIGMA_STEPS;
-    SEFL_PASS(dp_epsilon_check(epsilon));
-    SEFL_NEED(dp_noise_claims(ev->noise), SEFL_EINVAL, "noise is none: it has no multiplier");
-    double floor_z = dp_law_of(ev->noise)->z_search_min;
-
+    double lo = fmax(1, s->least), hi = lo;
+    SEFL_PASS(dp_epsilon_check(s->epsilon));
     for (;; lo = hi, hi *= 2) { /* until hi is enough noise */
         SEFL_NEED(hi <= 1e6 || !c.claimed, SEFL_EBUDGET,
-                  "no noise multiplier up to 1e6 keeps epsilon %g at delta %g: the least that the "
-                  "accountant can show is %.3g; use a larger epsilon or delta, or fewer rounds",
-                  epsilon, q->delta, c.epsilon);
-        SEFL_NEED(hi <= 1e6, SEFL_EBUDGET,
-                  "no noise multiplier up to 1e6 keeps epsilon %g at delta %g (%s)", epsilon,
-                  q->delta, c.why_not);
-        probe.z = hi;
-        SEFL_PASS(dp_epsilon(&c, &probe, 1, q));
-        if (c.epsilon <= epsilon)
+                  "no noise multiplier up to 1e6 keeps epsilon %g: the least that the accountant "
+                  "can show is %.3g; use a larger epsilon or delta, or fewer rounds",
+                  s->epsilon, c.epsilon);
+        SEFL_NEED(hi <= 1e6, SEFL_EBUDGET, "no noise multiplier up to 1e6 keeps epsilon %g (%s)",
+                  s->epsilon, c.why_not);
+        SEFL_PASS(s->price(s->ctx, hi, &c));
+        if (c.epsilon <= s->epsilon)
             break;
     }
-    while (lo >= hi) { /* until lo is not enough, or the minimum */
-        probe.z = fmax(lo / 2, floor_z);
-        SEFL_PASS(dp_epsilon(&c, &probe, 1, q));
-        lo = probe.z;
-        if (c.epsilon > epsilon)
+    while (lo >= hi && hi > s->least) { /* until lo is not enough, or the least */
+        lo = fmax(lo / 2, s->least);
+        SEFL_PASS(s->price(s->ctx, lo, &c));
+        if (c.epsilon > s->epsilon)
             break;
         hi = lo;
-        if (lo <= floor_z)
-            break;
     }
     while (hi - lo > 1e-7 * hi) {
-        double mid = (lo + hi) / 2;
-        probe.z = mid;
-        SEFL_PASS(dp_epsilon(&c, &probe, 1, q));
-        if (c.epsilon <= epsilon)
-            hi = mid;
-        else
-            lo = mid;
+        const double mid = (lo + hi) / 2;
+        SEFL_PASS(s->price(s->ctx, mid, &c));
+        *(c.epsilon <= s->epsilon ? &hi : &lo) = mid;
     }
     /* six places, upwards; the quotient itself may be rounded down */
-    double places = ceil(hi * 1e6);
-    for (;; places++) {
-        probe.z = places / 1e6;
-        SEFL_PASS(dp_epsilon(&c, &probe, 1, q));
-        if (c.epsilon <= epsilon && probe.z >= hi)
-            break;
+    for (double places = ceil(hi * 1e6);; places++) {
+        *z = places / 1e6;
+        SEFL_PASS(s->price(s->ctx, *z, &c));
+        if (c.epsilon <= s->epsilon && *z >= hi)
+            return SEFL_OK;
     }
-    *z = probe.z;
-    return SEFL_OK;
 }
 
+typedef struct probe {
+    dp_event ev;
+    const dp_question *q;
+} probe;
+
+static sefl_status price(void *ctx, double z, dp_claim *out)
+{
+    probe *p = ctx;
+    p->ev.z = z;
+    return dp_epsilon(out, &p->ev, 1, p->q);
+}
+
+sefl_status dp_find_z(double *z, const dp_event *ev, double epsilon, const dp_question *q)
+{
+    probe p = { *ev, q };
+    p.ev.sigma_steps = DP_SIGMA_STEPS;
+    SEFL_NEED(dp_noise_claims(ev->noise), SEFL_EINVAL, "noise is none: it has no multiplier");
+    return dp_search_z(z, &(dp_search){ price, &p, epsilon, dp_law_of(ev->noise)->z_search_min });
+}
 double dp_classic(double delta)
 {
     return sqrt(2 * log(1.25 / delta));

@@ -53,6 +53,17 @@ sefl_status dp_epsilon(dp_claim *out, const dp_event *events, size_t n,
 /* Returns the history's Renyi divergence at one order; INFINITY if nothing is proven there. */
 double dp_divergence(const dp_event *events, size_t n, dp_neighbours neighbours, double order);
 
+/* What some noise costs: `price` computes the claim with noise z, which falls with z. */
+typedef struct dp_search {
+    sefl_status (*price)(void *ctx, double z, dp_claim *out);
+    void *ctx;
+    double epsilon, least; /* the target; no z below `least` is tried */
+} dp_search;
+
+/* Finds the smallest z (to 1e-6, rounded up) whose claim is at most the target. SEFL_EBUDGET if no
+ * z up to 1e6 suffices. */
+sefl_status dp_search_z(double *z, const dp_search *s) SEFL_MUST_CHECK;
+
 /* Finds the smallest z (to 1e-6, rounded up) for which `ev` stays within `epsilon` at q->delta.
  * Ignores ev->z and ev->sigma_steps: it assumes a sigma of DP_SIGMA_STEPS.
  * SEFL_EBUDGET if no z up to 1e6 suffices. z is never below the law's z_search_min. */

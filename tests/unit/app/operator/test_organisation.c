@@ -121,7 +121,7 @@ static void a_task_of_both(void **state)
     assert_true(file_exists(folder_path("north/aggregator.yml")));
     CHECK_STATUS(draft(&r, "south", NULL), SEFL_EINVAL); /* AS drafts */
     CHECK_STATUS(draft(&r, "north", "model.body=external"), SEFL_EINVAL);
-    CHECK_STATUS(draft(&r, "north", "privacy.sampling=open"), SEFL_EINVAL); /* which z? */
+    CHECK_STATUS(draft(&r, "north", "privacy.sampling=open"), SEFL_EINVAL); /* no rate */
     assert_false(file_exists(folder_path("north/tasks/task"))); /* a failure leaves nothing */
     CHECK_OK(draft(&r, "north", NULL));
     assert_int_equal(r.enrolled, 3);
