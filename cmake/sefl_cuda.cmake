@@ -21,6 +21,8 @@ message(STATUS "GPU plugin: built with ${SEFL_NVCC}")
 
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/roots/cuda/model)
 file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/learn/cuda ${CMAKE_BINARY_DIR}/roots/cuda/model/cuda SYMBOLIC)
+file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/learn/nn/train_steps.h # the one header that engine_ops.h needs
+    ${CMAKE_BINARY_DIR}/roots/cuda/model/train_steps.h SYMBOLIC)
 separate_arguments(cuda_arch UNIX_COMMAND "${SEFL_CUDA_ARCH}")
 set(cuda_objects "")
 foreach(source ${cuda_sources})
@@ -32,6 +34,7 @@ foreach(source ${cuda_sources})
             -I${CMAKE_BINARY_DIR}/roots/engine -I${CMAKE_BINARY_DIR}/roots/cuda
             -Xcompiler -fPIC,-fvisibility=hidden -c ${source} -o ${object}
         DEPENDS ${source} ${cuda_headers} ${CMAKE_SOURCE_DIR}/src/learn/engine/engine_ops.h
+            ${CMAKE_SOURCE_DIR}/src/learn/nn/train_steps.h
             ${CMAKE_SOURCE_DIR}/include/sefl/status.h
         COMMENT "Compiling ${stem}.cu" VERBATIM)
 endforeach()

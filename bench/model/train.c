@@ -137,7 +137,7 @@ done:
 
 typedef struct job {
     lm *m;
-    trainer *t;
+    train_run *t;
     double update_s;
     unsigned long steps;
 } job;
@@ -147,9 +147,9 @@ static sefl_status one_step(void *ctx)
     job *j = ctx;
     sefl_status st = SEFL_OK;
     train_info info;
-    SEFL_TRY(trainer_gradient(j->t, &info));
+    SEFL_TRY(train_gradient(j->t, &info));
     double t0 = now();
-    SEFL_TRY(trainer_update(j->t, &info));
+    SEFL_TRY(train_update(j->t, &info));
     j->update_s += now() - t0;
     j->steps++;
 done:
@@ -211,12 +211,12 @@ static sefl_status measure(bench *b, const options *o, const lm_config *cfg, con
     SEFL_TRY(lm_new(&j.m, cfg, p));
     lm_init(j.m, 1);
     SEFL_TRY(make_words(&words, cfg->vocab, 1));
-    SEFL_TRY(trainer_new(&j.t, j.m, p,
-                         &(train_config){ .lr = o->adam ? 0.001 : 1,
-                                          .clip = 0.25,
-                                          .dropout = 0.2,
-                                          .optim.kind = o->adam ? OPTIM_ADAM : OPTIM_SGD },
-                         words, WORDS));
+    SEFL_TRY(train_new(&j.t, j.m, p, &(optim_config){ .kind = o->adam ? OPTIM_ADAM : OPTIM_SGD },
+                       &(train_steps){ .words = words,
+                                       .n = WORDS,
+                                       .lr = o->adam ? 0.001 : 1,
+                                       .clip = 0.25,
+                                       .dropout.rate = 0.2 }));
     SEFL_TRY(bench_time(b, &time, one_step, &j));
     double n = (double)cfg->batch * cfg->steps, step_s = time.median_s;
     row(b, what, "training step",
@@ -234,7 +234,7 @@ static sefl_status measure(bench *b, const options *o, const lm_config *cfg, con
                         .threads = b->threads });
     part_rows(b, &j, what, n);
 done:
-    trainer_free(j.t);
+    train_free(j.t);
     lm_free(j.m);
     sefl_free(words);
     pool_free(p);
@@ -309,16 +309,12 @@ static sefl_status start_clients(gpu_job *j, const options *o, const lm_config *
     sefl_status st = SEFL_OK;
     uint32_t *words = NULL;
     for (uint32_t i = 0; i < j->clients; i++) {
-        engine_job client = { .n = WORDS,
-                              .text = 1 + i,
-                              .columns = cfg->batch,
-                              .steps = cfg->steps,
-                              .lr = o->adam ? 0.001 : 1,
-                              .clip = 0.25,
-                              .dropout = 0.2 };
+        train_steps client = {
+            .n = WORDS, .text = 1 + i, .lr = o->adam ? 0.001 : 1, .clip = 0.25, .dropout.rate = 0.2
+        };
         SEFL_TRY(make_words(&words, cfg->vocab, i));
         client.words = words;
-        lm_dropout_key(client.dropout_key, i);
+        lm_dropout_key(client.dropout.key, i);
         SEFL_TRY(engine_start(j->e, i, &client));
         sefl_free(words);
         words = NULL;

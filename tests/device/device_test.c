@@ -341,7 +341,7 @@ typedef struct world {
     size_t count;
     uint32_t clients;
     uint32_t *words[CLIENTS];
-    engine_job job[CLIENTS];
+    train_steps how[CLIENTS];
     engine *gpu, *cpu; /* cpu: one slot, taken client by client */
     uint32_t first;    /* slot of client 0 in sums */
     int failed;
@@ -420,17 +420,17 @@ static sefl_status world_open(world *w, const kase *k, const char *device, const
             w->words[c][i] = i > 0 && u < 0.6 ? (w->words[c][i - 1] * 3 + 1) % w->model.vocab
                                               : (uint32_t)(u * u * u * w->model.vocab);
         }
-        w->job[c] = (engine_job){ .words = w->words[c],
-                                  .n = n,
-                                  .text = c + 1,
-                                  .columns = w->model.batch,
-                                  .steps = w->model.steps,
-                                  .limit = STEPS,
-                                  .lr = k->lr,
-                                  .lr_decay = 0.9,
-                                  .clip = k->clip,
-                                  .dropout = k->dropout };
-        lm_dropout_key(w->job[c].dropout_key, c);
+        w->how[c] = (train_steps){ .words = w->words[c],
+                                   .n = n,
+                                   .text = c + 1,
+                                   .columns = w->model.batch,
+                                   .steps = w->model.steps,
+                                   .limit = STEPS,
+                                   .lr = k->lr,
+                                   .lr_decay = 0.9,
+                                   .clip = k->clip,
+                                   .dropout.rate = k->dropout };
+        lm_dropout_key(w->how[c].dropout.key, c);
     }
     engine_config ec = { .device = device,
                          .precision = precision,
@@ -507,7 +507,7 @@ done:
 /* Compares evaluations of a client's parameters and of the initial ones. */
 static void evaluations(world *w, uint32_t client, uint32_t slot, double most)
 {
-    const size_t n = w->job[0].n - 3;
+    const size_t n = w->how[0].n - 3;
     char what[64];
     for (int base = 0; base < 2; base++) {
         double gpu, cpu;
@@ -531,16 +531,16 @@ static void train(world *w)
     for (uint32_t from = 0; from < w->clients; from += slots) {
         uint32_t n = w->clients - from < slots ? w->clients - from : slots;
         for (uint32_t i = 0; i < n; i++)
-            DO(engine_start(w->gpu, i, &w->job[from + i]));
+            DO(engine_start(w->gpu, i, &w->how[from + i]));
         for (uint32_t s = 0; s <= STEPS; s++) {
             double mean;
             DO(engine_run(w->gpu, n, 1, on_gpu[s]));
             if (s == STEPS / 2) /* an evaluation does not disturb training */
-                DO(engine_evaluate(w->gpu, 0, w->words[0], w->job[0].n - 3, 99, &mean, NULL));
+                DO(engine_evaluate(w->gpu, 0, w->words[0], w->how[0].n - 3, 99, &mean, NULL));
         }
         for (uint32_t i = 0; i < n; i++) {
             engine_progress p;
-            DO(engine_start(w->cpu, 0, &w->job[from + i]));
+            DO(engine_start(w->cpu, 0, &w->how[from + i]));
             for (uint32_t s = 0; s <= STEPS; s++) {
                 const engine_progress *g = &on_gpu[s][i];
                 DO(engine_run(w->cpu, 1, 1, &p));
@@ -579,7 +579,7 @@ static sefl_status all_at_once(world *w, uint32_t n, float *out)
 {
     engine_progress p[CLIENTS];
     for (uint32_t i = 0; i < n; i++)
-        SEFL_PASS(engine_start(w->gpu, i, &w->job[i]));
+        SEFL_PASS(engine_start(w->gpu, i, &w->how[i]));
     SEFL_PASS(engine_train(w->gpu, n, p, NULL));
     for (uint32_t i = 0; i < n; i++)
         SEFL_PASS(engine_read(w->gpu, i, ENGINE_THETA, out + i * w->count, w->count * sizeof *out));
@@ -742,7 +742,7 @@ static void many(world *w)
     sefl_status st = SEFL_OK;
     SEFL_TRY(sefl_new(&p, slots, sizeof *p));
     for (uint32_t i = 0; i < slots; i++)
-        SEFL_TRY(engine_start(w->gpu, i, &w->job[i % w->clients]));
+        SEFL_TRY(engine_start(w->gpu, i, &w->how[i % w->clients]));
     SEFL_TRY(engine_train(w->gpu, slots, p, NULL));
     for (uint32_t c = 0; c < w->clients; c++) {
         SEFL_TRY(part(w->gpu, c, ENGINE_DELTA, &first, w->count));
@@ -770,19 +770,19 @@ done:
 static void checkpoint(world *w)
 {
     sefl_buf b = { 0 };
-    engine_job job = w->job[0];
+    train_steps how = w->how[0];
     engine_progress p;
     sefl_status st = SEFL_OK;
-    job.limit = STEPS / 2;
-    SEFL_TRY(engine_start(w->cpu, 0, &job));
+    how.limit = STEPS / 2;
+    SEFL_TRY(engine_start(w->cpu, 0, &how));
     SEFL_TRY(engine_train(w->cpu, 1, &p, NULL));
-    SEFL_TRY(engine_save(w->cpu, 0, &b, &job, 0));
-    job.limit = STEPS;
-    SEFL_TRY(engine_start(w->cpu, 0, &job));
-    SEFL_TRY(engine_load(w->cpu, 0, buf_span(&b), &job, 0));
+    SEFL_TRY(engine_save(w->cpu, 0, &b, &how, 0));
+    how.limit = STEPS;
+    SEFL_TRY(engine_start(w->cpu, 0, &how));
+    SEFL_TRY(engine_load(w->cpu, 0, buf_span(&b), &how, 0));
     SEFL_TRY(engine_train(w->cpu, 1, &p, NULL));
-    SEFL_TRY(engine_start(w->gpu, 0, &job));
-    SEFL_TRY(engine_load(w->gpu, 0, buf_span(&b), &job, 0));
+    SEFL_TRY(engine_start(w->gpu, 0, &how));
+    SEFL_TRY(engine_load(w->gpu, 0, buf_span(&b), &how, 0));
     double want = p.loss;
     SEFL_TRY(engine_train(w->gpu, 1, &p, NULL));
     near(w, "loss after a checkpoint", p.loss, want, is_fp32(w) ? 1e-4 : 2e-2);
@@ -797,16 +797,16 @@ done:
 static void diverge(world *w)
 {
     engine_progress p[2];
-    engine_job job[2] = { w->job[0], w->job[1] };
+    train_steps how[2] = { w->how[0], w->how[1] };
     float *alone = NULL, *beside = NULL;
     sefl_status st = SEFL_OK;
     if (engine_get_facts(w->gpu)->slots < 2 || w->k->weight_decay > 0) /* its lr is bounded */
         return;
     for (int with = 0; with < 2; with++) {
-        job[1].lr = with ? 1e30 : w->k->lr;
-        job[1].clip = 0;
+        how[1].lr = with ? 1e30 : w->k->lr;
+        how[1].clip = 0;
         for (uint32_t i = 0; i < 2; i++)
-            SEFL_TRY(engine_start(w->gpu, i, &job[i]));
+            SEFL_TRY(engine_start(w->gpu, i, &how[i]));
         SEFL_TRY(engine_train(w->gpu, 2, p, NULL));
         SEFL_TRY(part(w->gpu, 0, ENGINE_THETA, with ? &beside : &alone, w->count));
     }

@@ -129,10 +129,10 @@ static sefl_status fake_theta(void *self, const float *theta)
     return SEFL_OK;
 }
 
-static sefl_status fake_start(void *self, uint32_t slot, const engine_job *job)
+static sefl_status fake_start(void *self, uint32_t slot, const train_steps *how)
 {
     fake *f = self;
-    return told(f, engine_cpu.start(f->slot[slot], 0, job));
+    return told(f, engine_cpu.start(f->slot[slot], 0, how));
 }
 
 static sefl_status fake_run(void *self, uint32_t slots, uint64_t steps, engine_progress *out)

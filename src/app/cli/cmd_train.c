@@ -36,7 +36,7 @@ typedef struct session {
         double lr, gradient_clip, dropout;
         unsigned schedule;
     } how;
-    engine_job job;
+    train_steps steps;
     const char *device, *precision;
     uint64_t seed, epochs, max_steps, checkpoint_steps;
     unsigned threads;
@@ -77,7 +77,8 @@ static const setting_def schema[] = {
     /* clang-format on */
     { "training.max_steps", SETTING_U64, "0", TO(max_steps), .was = "train.max_steps",
       .help = "stop after this many batches (--resume continues the run); 0 means no limit" },
-    { "training.lr_decay", SETTING_REAL, "0.9", TO(job.lr_decay), .max = 1, .was = "train.lr_decay",
+    { "training.lr_decay", SETTING_REAL, "0.9", TO(steps.lr_decay), .max = 1,
+      .was = "train.lr_decay",
       .help = "factor that multiplies the learning rate after each epoch" },
     { "training.checkpoint_steps", SETTING_U64, "0", TO(checkpoint_steps),
       .was = "train.checkpoint_steps", .help = "batches between checkpoints; 0 means one epoch" },
@@ -130,12 +131,12 @@ static sefl_status first_values(session *s)
 static sefl_status build(session *s)
 {
     const corpus *text = &s->text[CORPUS_TRAIN];
-    engine_job *job = &s->job;
+    train_steps *how = &s->steps;
     s->cfg.vocab = vocab_size(s->words);
-    job->lr = s->how.lr;
-    if (job->lr == 0)
-        job->lr = atof(optim_usual_lr(optim_kind_name(s->how.optim.kind), s->cfg.body));
-    job->clip = s->how.gradient_clip, job->dropout = s->how.dropout;
+    how->lr = s->how.lr;
+    if (how->lr == 0)
+        how->lr = atof(optim_usual_lr(optim_kind_name(s->how.optim.kind), s->cfg.body));
+    how->clip = s->how.gradient_clip, how->dropout.rate = s->how.dropout;
     SEFL_PASS(pool_new(&s->pool, s->threads));
     SEFL_PASS(engine_new(&s->e, &(engine_config){ .device = s->device,
                                                   .precision = s->precision,
@@ -145,12 +146,12 @@ static sefl_status build(session *s)
     SEFL_PASS(lm_config_check(&s->cfg));
     SEFL_PASS(sefl_new(&s->theta, engine_count(s->e), sizeof *s->theta));
     SEFL_PASS(first_values(s));
-    job->words = text->token, job->n = text->tokens, job->text = 1 + CORPUS_TRAIN;
-    job->columns = s->cfg.batch, job->steps = s->cfg.steps;
-    job->lr_decay = job->lr_decay > 0 ? job->lr_decay : 1;
-    lm_dropout_key(job->dropout_key, s->seed);
-    SEFL_PASS(engine_start(s->e, 0, job));
-    s->per_epoch = train_layout_of(job->n, job->columns, job->steps).steps_per_epoch;
+    how->words = text->token, how->n = text->tokens, how->text = 1 + CORPUS_TRAIN;
+    how->columns = s->cfg.batch, how->steps = s->cfg.steps;
+    how->lr_decay = how->lr_decay > 0 ? how->lr_decay : 1;
+    lm_dropout_key(how->dropout.key, s->seed);
+    SEFL_PASS(engine_start(s->e, 0, how));
+    s->per_epoch = train_layout_of(how).steps_per_epoch;
     s->meta = (model_meta){ .cfg = s->cfg };
     model_meta_set_vocab(&s->meta, s->words);
     return SEFL_OK;
@@ -207,7 +208,7 @@ static sefl_status open_out(session *s)
     if (s->resume || is_regular(words))
         SEFL_TRY(check_words(s, words));
     if (s->resume)
-        SEFL_TRY(engine_load(s->e, 0, buf_span(&b), &s->job, s->seed));
+        SEFL_TRY(engine_load(s->e, 0, buf_span(&b), &s->steps, s->seed));
     if (s->resume)
         SEFL_TRY(engine_read(s->e, 0, ENGINE_CURSOR, &s->at_step, sizeof s->at_step));
     SEFL_TRY(vocab_write(s->words, words, false));
@@ -221,7 +222,7 @@ static sefl_status save_checkpoint(session *s)
     sefl_buf b = { 0 };
     if (!s->out)
         return SEFL_OK;
-    sefl_status st = engine_save(s->e, 0, &b, &s->job, s->seed);
+    sefl_status st = engine_save(s->e, 0, &b, &s->steps, s->seed);
     if (st == SEFL_OK)
         st = file_write_atomic(dir_in(&s->at, "checkpoint"), buf_span(&b), 0666);
     buf_clear(&b);
@@ -297,7 +298,7 @@ static bool is_bpe(const session *s)
 static sefl_status end_of_epoch(session *s)
 {
     double valid, train = epoch_loss(s), speed = rate(s->words_epoch, s->epoch_ns);
-    const double lr = s->job.lr * pow(s->job.lr_decay, (double)(s->at_step.epoch - 1));
+    const double lr = s->steps.lr * pow(s->steps.lr_decay, (double)(s->at_step.epoch - 1));
     char time[32];
     print_time(time, clock_since(s->epoch_ns));
     meter_stop(&s->line);

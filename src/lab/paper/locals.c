@@ -71,12 +71,12 @@ static sefl_status some_clients(locals *l, uint64_t round, uint32_t first, uint3
                                 locals_fn *each, void *ctx)
 {
     for (uint32_t i = 0; i < n; i++) {
-        engine_job job = client_train_job(&(client_train){ .task = &l->t,
-                                                           .text = &l->f->text[first + i],
-                                                           .client = l->f->client[first + i],
-                                                           .round = round });
-        job.text = 1 + (uint64_t)first + i;
-        SEFL_PASS(engine_start(l->engine, i, &job));
+        train_steps steps = client_train_steps(&(train_job){ .task = &l->t,
+                                                             .round = round,
+                                                             .text = &l->f->text[first + i],
+                                                             .client = l->f->client[first + i] });
+        steps.text = 1 + (uint64_t)first + i;
+        SEFL_PASS(engine_start(l->engine, i, &steps));
     }
     memset(l->done, 0, n * sizeof *l->done);
     SEFL_PASS(engine_train(l->engine, n, l->done, l->o->stop));

@@ -159,37 +159,42 @@ sefl_status work_integers(const work *w, lane *l, uint32_t client, const float *
     return SEFL_OK;
 }
 
+train_job work_job(const work *w, uint32_t client)
+{
+    return (train_job){ .task = w->t,
+                        .round = w->header.round,
+                        .client = w->s->client[client],
+                        .attempt = 1,
+                        .theta = w->theta,
+                        .text = &w->s->text[client],
+                        .eos = w->s->words ? vocab_eos(w->s->words) : 0,
+                        .progress = w->stop };
+}
+
 /* Trains with the owner's command. A failure ends the run: an experiment measures what its command
  * computes, not how often it fails. */
-static sefl_status train_hook(const work *w, lane *l, uint32_t client)
+static sefl_status train_hook(const work *w, lane *l, uint32_t client, train_job *job)
 {
-    const task *t = w->t;
     char words[PATH_MAX];
     SEFL_PASS(file_path(words, "%s/vocab.txt", w->folder));
     population_who(l->hook.who, client);
-    w->items[client] = t->weight_cap;
+    w->items[client] = w->t->weight_cap;
+    job->words = w->t->external ? NULL : words;
     uint64_t began = clock_now_ns();
-    sefl_status st = l->port.train(l->port.self,
-                                   &(trainer_round){ .task = t,
-                                                     .round = w->header.round,
-                                                     .theta = w->theta,
-                                                     .client = w->s->client[client],
-                                                     .words = t->external ? NULL : words,
-                                                     .progress = w->stop },
-                                   l->v, &w->items[client]);
+    sefl_status st = l->port.train(l->port.self, job, l->v, &w->items[client]);
     l->train += clock_since(began);
     return st == SEFL_ERANGE ? sefl_fail_at(SEFL_ESTATE, "%s", l->hook.who) : st;
 }
 
 /* Trains one client with the engine. SEFL_ERANGE: training diverged. */
-static sefl_status train_engine(const work *w, lane *l, const client_train *job)
+static sefl_status train_engine(const work *w, lane *l, const train_job *job)
 {
     if (w->t->external) { /* no trainer: sefl plan */
         memset(l->v, 0, w->t->params * sizeof *l->v);
         return SEFL_OK;
     }
-    SEFL_PASS(engine_theta(l->e, w->theta));
-    return client_train_local(job, l->v);
+    SEFL_PASS(engine_theta(l->e, job->theta));
+    return client_train_local(job, l->e, l->v);
 }
 
 /* Trains one client. Clipping and quantising count as encryption, because plain training does not
@@ -200,19 +205,11 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const populatio
     sefl_status st = SEFL_OK;
     double began = work_thread_seconds(), trained = 0;
     const task *t = w->t;
-    const corpus *text = &w->s->text[who->client];
     bool integers = w->s->e->protection->quantises;
     size_t zeroed;
     sefl_rng rng;
-    client_train job = { .task = t,
-                         .text = text,
-                         .eos = w->s->words ? vocab_eos(w->s->words) : 0,
-                         .client = w->s->client[who->client],
-                         .round = w->header.round,
-                         .e = l->e,
-                         .m = l->m,
-                         .progress = w->stop };
-    SEFL_TRY(coins_for(coins, &rng, "round", w->header.round, 1));
+    train_job job = work_job(w, who->client);
+    SEFL_TRY(coins_for(coins, &rng, "round", job.round, job.attempt));
     if (integers && (who->zeros || t->unit == TASK_UNIT_RECORD))
         memset(l->X, 0, t->values * sizeof *l->X);
     if (who->zeros) {
@@ -221,13 +218,13 @@ static sefl_status train(const work *w, lane *l, bool *diverged, const populatio
     }
     if (t->unit == TASK_UNIT_RECORD) {
         memcpy(lm_theta(l->m), w->theta, t->params * sizeof *w->theta);
-        SEFL_TRY(client_train_records(&job, l->X, &zeroed, l->one, l->v, &rng));
+        SEFL_TRY(client_train_records(&job, l->m, l->X, &zeroed, l->one, l->v, &rng));
         *diverged = zeroed > 0;
         for (size_t i = 0; *diverged && i < t->values; i++)
             *diverged = l->X[i] == 0;
         goto done;
     }
-    st = l->port.train ? train_hook(w, l, who->client) : train_engine(w, l, &job);
+    st = l->port.train ? train_hook(w, l, who->client, &job) : train_engine(w, l, &job);
     *diverged = st == SEFL_ERANGE;
     SEFL_TRY(*diverged ? SEFL_OK : st);
     layout_select(&t->layout, l->v, l->v);

@@ -42,14 +42,12 @@ sefl_status work_device_open(work *w)
     return SEFL_OK;
 }
 
-static engine_job job_of(const work *w, const population_member *who)
+static train_steps steps_of(const work *w, const population_member *who)
 {
-    engine_job job = client_train_job(&(client_train){ .task = w->t,
-                                                       .text = &w->s->text[who->client],
-                                                       .client = w->s->client[who->client],
-                                                       .round = w->header.round });
-    job.text = 1 + who->client;
-    return job;
+    const train_job job = work_job(w, who->client);
+    train_steps s = client_train_steps(&job);
+    s.text = 1 + who->client;
+    return s;
 }
 
 static int by_steps(const void *a, const void *b)
@@ -64,7 +62,7 @@ static int by_steps(const void *a, const void *b)
 static void put_in_order(work *w, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        w->turns[i] = (work_turn){ .member = i, .steps = job_of(w, &w->set[i]).limit };
+        w->turns[i] = (work_turn){ .member = i, .steps = steps_of(w, &w->set[i]).limit };
     if (w->s->e->protection->quantises)
         qsort(w->turns, n, sizeof *w->turns, by_steps);
 }
@@ -95,8 +93,8 @@ static sefl_status train(group *g)
     const uint64_t began = clock_now_ns();
     SEFL_TRY(sefl_new(&out, g->n, sizeof *out));
     for (uint32_t i = 0; i < g->n; i++) {
-        engine_job job = job_of(w, &w->set[g->turn[i].member]);
-        SEFL_TRY(engine_start(w->judge, i, &job));
+        const train_steps steps = steps_of(w, &w->set[g->turn[i].member]);
+        SEFL_TRY(engine_start(w->judge, i, &steps));
     }
     SEFL_TRY(engine_train(w->judge, g->n, out, &(sefl_progress){ on_steps, g }));
     for (uint32_t i = 0; i < g->n; i++)

@@ -13,7 +13,7 @@
 /* Buffers and times of one thread. */
 typedef struct lane {
     hook hook; /* experiment.trainer, and its port */
-    trainer_port port;
+    train_port port;
     engine *e; /* unit client, on the CPU */
     lm *m;     /* unit record */
     float *v;
@@ -93,6 +93,8 @@ sefl_status work_integers(const work *w, lane *l, uint32_t client, const float *
 sefl_status work_add(work *w, lane *l, size_t piece, bool diverged,
                      const sefl_coins *coins) SEFL_MUST_CHECK;
 
+/* Returns the training of a client in this round. */
+train_job work_job(const work *w, uint32_t client);
 /* Returns a client's FedAvg weight in units of work_weight_unit; with capped weights a diverged
  * client has weight 0, as in the weight slot. */
 uint64_t work_weight(const work *w, uint32_t client, bool diverged);

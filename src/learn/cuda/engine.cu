@@ -430,7 +430,7 @@ static void set_next(slot *s)
     s->steps = s->live ? (uint32_t)std::min((uint64_t)s->window, s->rows - 1 - s->at.row) : 0;
 }
 
-static void start(device *d, uint32_t i, const engine_job *j)
+static void start(device *d, uint32_t i, const train_steps *j)
 {
     check_slot(d, i);
     if (j->columns < 1 || (int)j->columns > d->B || j->steps < 1 || (int)j->steps > d->T || j->n < 2)
@@ -444,10 +444,10 @@ static void start(device *d, uint32_t i, const engine_job *j)
     s.cols = s.real_cols = columns;
     s.window = j->steps;
     s.limit = j->limit ? j->limit : UINT64_MAX;
-    s.lr = j->lr, s.decay = j->lr_decay > 0 ? j->lr_decay : 1, s.clip = j->clip;
-    s.drop = std::min((uint32_t)(j->dropout * 65536 + 0.5), 65535u);
+    s.lr = j->lr, s.decay = j->lr_decay, s.clip = j->clip;
+    s.drop = std::min((uint32_t)(j->dropout.rate * 65536 + 0.5), 65535u);
     s.keep = (float)(65536.0 / (65536.0 - s.drop));
-    memcpy(s.key, j->dropout_key, sizeof s.key);
+    memcpy(s.key, j->dropout.key, sizeof s.key);
     set_next(&s);
     d->host[i] = s;
     size_t count = d->set.count;
@@ -809,9 +809,9 @@ static sefl_status ops_theta(void *self, const float *theta)
     return ENTRY(set_theta(d, theta));
 }
 
-static sefl_status ops_start(void *self, uint32_t slot, const engine_job *job)
+static sefl_status ops_start(void *self, uint32_t slot, const train_steps *how)
 {
-    return ENTRY(start(d, slot, job));
+    return ENTRY(start(d, slot, how));
 }
 
 static sefl_status ops_run(void *self, uint32_t slots, uint64_t steps, engine_progress *out)

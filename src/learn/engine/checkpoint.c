@@ -12,11 +12,11 @@
 
 enum { DESCRIPTION = 1024 }; /* bytes of the settings in words */
 
-static void describe(char out[DESCRIPTION], const engine *e, const engine_job *j, uint64_t seed)
+static void describe(char out[DESCRIPTION], const engine *e, const train_steps *j, uint64_t seed)
 {
     const lm_config *c = &e->model;
     const optim_config *o = &e->optim;
-    const train_layout l = train_layout_of(j->n, j->columns, j->steps);
+    const train_layout l = train_layout_of(j);
     uint8_t digest[SHA256_BYTES];
     char text[17]; /* first digits of the SHA-256 of the words */
     sha256_of(digest, span_of(j->words, j->n * sizeof *j->words));
@@ -29,7 +29,7 @@ static void describe(char out[DESCRIPTION], const engine *e, const engine_job *j
              "%.17g beta1 %.17g beta2 %.17g epsilon %.17g weight_decay %.17g",
              c->body, c->vocab, c->embed, c->hidden, c->layers, c->heads, c->block, c->block_embed,
              c->block_decoder, c->tied, l.columns, j->steps, l.rows, text, j->lr,
-             j->lr_decay > 0 ? j->lr_decay : 1, j->clip, j->dropout, (unsigned long long)seed,
+             j->lr_decay > 0 ? j->lr_decay : 1, j->clip, j->dropout.rate, (unsigned long long)seed,
              optim_kind_name(o->kind), o->momentum, o->beta1, o->beta2, o->epsilon,
              o->weight_decay);
 }
@@ -53,14 +53,14 @@ static sefl_status rd_reals(rd *r, sefl_span *out, size_t n)
 
 static const char magic[8] = { 'S', 'E', 'F', 'L', 'T', 'R', 'N', '1' };
 
-sefl_status engine_save(engine *e, uint32_t slot, sefl_buf *out, const engine_job *job,
+sefl_status engine_save(engine *e, uint32_t slot, sefl_buf *out, const train_steps *how,
                         uint64_t seed)
 {
     char text[DESCRIPTION];
     size_t begin = out->n;
     uint8_t digest[SHA256_BYTES];
     engine_cursor at;
-    describe(text, e, job, seed);
+    describe(text, e, how, seed);
     SEFL_PASS(engine_read(e, slot, ENGINE_CURSOR, &at, sizeof at));
     SEFL_PASS(buf_reserve(out, (e->count + e->state_n + e->optim_n) * sizeof(float) + 2048));
     SEFL_PASS(wr_raw(out, magic, sizeof magic));
@@ -104,21 +104,21 @@ static sefl_status write_part(engine *e, uint32_t slot, uint32_t part, sefl_span
     return from.n > 0 ? engine_write(e, slot, part, from.p, from.n) : SEFL_OK;
 }
 
-sefl_status engine_load(engine *e, uint32_t slot, sefl_span in, const engine_job *job,
+sefl_status engine_load(engine *e, uint32_t slot, sefl_span in, const train_steps *how,
                         uint64_t seed)
 {
     char text[DESCRIPTION];
     uint8_t digest[SHA256_BYTES];
     sefl_span s, theta, state, memory;
     engine_cursor at;
-    const size_t rows = train_layout_of(job->n, job->columns, job->steps).rows;
+    const size_t rows = train_layout_of(how).rows;
     SEFL_NEED(in.n > SHA256_BYTES + sizeof magic && memcmp(in.p, magic, sizeof magic) == 0,
               SEFL_EPROTO, "not a checkpoint of `sefl train`");
     sha256_of(digest, span_of(in.p, in.n - SHA256_BYTES));
     SEFL_NEED(memcmp(digest, in.p + in.n - SHA256_BYTES, SHA256_BYTES) == 0, SEFL_EPROTO,
               "checkpoint: damaged or cut short (its hash does not match)");
     rd r = rd_over(span_of(in.p + sizeof magic, in.n - SHA256_BYTES - sizeof magic));
-    describe(text, e, job, seed);
+    describe(text, e, how, seed);
     SEFL_PASS(rd_bytes(&r, &s, sizeof text));
     SEFL_PASS(same_settings(s, text));
     SEFL_PASS(rd_u64(&r, &at.epoch));

@@ -183,14 +183,12 @@ sefl_status engine_theta(engine *e, const float *theta)
     return e->ops->theta(e->self, theta);
 }
 
-sefl_status engine_start(engine *e, uint32_t slot, const engine_job *job)
+sefl_status engine_start(engine *e, uint32_t slot, const train_steps *how)
 {
-    const train_config how = engine_train_config(job, &e->optim);
-    assert(slot < e->facts.slots && job->columns > 0 && job->steps > 0);
-    SEFL_PASS(train_check(&how, &e->model, job->n));
-    engine_job filled = *job;
-    filled.lr_decay = job->lr_decay > 0 ? job->lr_decay : 1;
-    e->limit[slot] = job->limit;
+    train_steps filled = *how;
+    assert(slot < e->facts.slots);
+    SEFL_PASS(train_steps_fill(&filled, &e->model, &e->optim));
+    e->limit[slot] = how->limit;
     return e->ops->start(e->self, slot, &filled);
 }
 

@@ -2,9 +2,9 @@
  *
  *     SEFL_TRY(engine_new(&e, &(engine_config){ .device = "auto", .model = &cfg, .slots = 10 }));
  *     SEFL_TRY(engine_theta(e, theta));
- *     engine_job job = { .words = w, .n = n, .columns = 20, .steps = 35, .limit = 100, .lr = 20 };
- *     lm_dropout_key(job.dropout_key, seed);
- *     SEFL_TRY(engine_start(e, 0, &job));                        // a slot: one client
+ *     train_steps how = { .words = w, .n = n, .columns = 20, .steps = 35, .limit = 100, .lr = 20 };
+ *     lm_dropout_key(how.dropout.key, seed);
+ *     SEFL_TRY(engine_start(e, 0, &how));                        // a slot: one client
  *     SEFL_TRY(engine_train(e, 1, done, &stop));                 // until every slot is finished
  *     SEFL_TRY(engine_read(e, 0, ENGINE_DELTA, v, count * sizeof *v));
  *
@@ -73,9 +73,10 @@ const char *engine_name(const engine *e);
 const char *engine_fallback(const engine *e);
 size_t engine_count(const engine *e); /* values in theta */
 
-/* Call the engine's functions in engine_ops. engine_start also checks the settings of the job. */
+/* Call the engine's functions in engine_ops. engine_start first checks and fills in the settings
+ * (train_steps_fill). */
 sefl_status engine_theta(engine *e, const float *theta) SEFL_MUST_CHECK;
-sefl_status engine_start(engine *e, uint32_t slot, const engine_job *job) SEFL_MUST_CHECK;
+sefl_status engine_start(engine *e, uint32_t slot, const train_steps *how) SEFL_MUST_CHECK;
 sefl_status engine_run(engine *e, uint32_t slots, uint64_t steps,
                        engine_progress *out) SEFL_MUST_CHECK;
 sefl_status engine_read(engine *e, uint32_t slot, uint32_t part, void *out,
@@ -112,12 +113,12 @@ sefl_status engine_times(engine *e, bool on, engine_time *out, uint32_t *n) SEFL
 /* Appends a slot's checkpoint (model/engine/checkpoint.c): the run's settings as a string, then
  * everything that a later step depends on. The format is the same on every device. seed is the seed
  * of the dropout key. */
-sefl_status engine_save(engine *e, uint32_t slot, sefl_buf *out, const engine_job *job,
+sefl_status engine_save(engine *e, uint32_t slot, sefl_buf *out, const train_steps *how,
                         uint64_t seed) SEFL_MUST_CHECK;
-/* Loads a checkpoint after engine_start with the same job; on the same device, training continues
- * bit for bit. SEFL_EINVAL: the checkpoint is from a run with other settings. SEFL_EPROTO: the
- * bytes are not a complete checkpoint. In both cases the slot is unchanged. */
-sefl_status engine_load(engine *e, uint32_t slot, sefl_span in, const engine_job *job,
+/* Loads a checkpoint after engine_start with the same settings; on the same device, training
+ * continues bit for bit. SEFL_EINVAL: the checkpoint is from a run with other settings.
+ * SEFL_EPROTO: the bytes are not a complete checkpoint. In both cases the slot is unchanged. */
+sefl_status engine_load(engine *e, uint32_t slot, sefl_span in, const train_steps *how,
                         uint64_t seed) SEFL_MUST_CHECK;
 
 #endif

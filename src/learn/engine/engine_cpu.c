@@ -1,4 +1,4 @@
-/* The CPU engine: its one slot is a model and its trainer. */
+/* The CPU engine: its one slot is a model and its training. */
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "model/engine/engine_inside.h"
@@ -12,7 +12,7 @@ typedef struct cpu {
     lm *m;
     float *theta; /* the engine's parameters; the model has the slot's */
     optim_config optim;
-    trainer *t; /* NULL: not started */
+    train_run *t; /* NULL: not started */
     uint32_t *words;
     size_t words_cap;
     uint64_t limit;
@@ -24,7 +24,7 @@ static void cpu_close(void *self)
     cpu *c = self;
     if (!c)
         return;
-    trainer_free(c->t);
+    train_free(c->t);
     sefl_free_secret(c->theta, c->theta ? lm_count(c->m) * sizeof *c->theta : 0);
     sefl_free_secret(c->words, c->words_cap * sizeof *c->words);
     lm_free(c->m);
@@ -58,45 +58,33 @@ static sefl_status cpu_theta(void *self, const float *theta)
     return SEFL_OK;
 }
 
-train_config engine_train_config(const engine_job *job, const optim_config *o)
-{
-    train_config how = { .lr = job->lr,
-                         .lr_decay = job->lr_decay,
-                         .clip = job->clip,
-                         .dropout = job->dropout,
-                         .optim = *o,
-                         .batch = job->columns,
-                         .steps = job->steps };
-    memcpy(how.key, job->dropout_key, sizeof how.key);
-    return how;
-}
-
-static sefl_status cpu_start(void *self, uint32_t slot, const engine_job *job)
+static sefl_status cpu_start(void *self, uint32_t slot, const train_steps *how)
 {
     cpu *c = self;
-    const train_config how = engine_train_config(job, &c->optim);
+    train_steps own = *how;
     (void)slot;
-    trainer_free(c->t);
+    train_free(c->t);
     c->t = NULL;
-    SEFL_PASS(sefl_room(&c->words, &c->words_cap, job->n, sizeof *c->words));
-    memcpy(c->words, job->words, job->n * sizeof *c->words);
+    SEFL_PASS(sefl_room(&c->words, &c->words_cap, how->n, sizeof *c->words));
+    memcpy(c->words, how->words, how->n * sizeof *c->words);
+    own.words = c->words;
     memcpy(lm_theta(c->m), c->theta, lm_count(c->m) * sizeof *c->theta);
     lm_state_reset(c->m);
-    SEFL_PASS(trainer_new(&c->t, c->m, c->pool, &how, c->words, job->n));
-    c->limit = job->limit;
+    SEFL_PASS(train_new(&c->t, c->m, c->pool, &c->optim, &own));
+    c->limit = how->limit;
     c->diverged = false;
     return SEFL_OK;
 }
 
 static bool finished(const cpu *c)
 {
-    return c->limit > 0 && trainer_at(c->t)->done >= c->limit;
+    return c->limit > 0 && train_at(c->t)->done >= c->limit;
 }
 
 static engine_cursor cursor(const cpu *c)
 {
-    const train_cursor *at = trainer_at(c->t);
-    return (engine_cursor){ at->epoch, at->row, at->done, trainer_optim(c->t)->steps };
+    const train_cursor *at = train_at(c->t);
+    return (engine_cursor){ at->epoch, at->row, at->done, train_optim(c->t)->steps };
 }
 
 static sefl_status cpu_run(void *self, uint32_t slots, uint64_t steps, engine_progress *out)
@@ -109,7 +97,7 @@ static sefl_status cpu_run(void *self, uint32_t slots, uint64_t steps, engine_pr
     if (!c->t)
         return SEFL_OK;
     for (uint64_t i = 0; i < steps && !c->diverged && !finished(c); i++) {
-        sefl_status st = trainer_step(c->t, &info);
+        sefl_status st = train_step(c->t, &info);
         c->diverged = st == SEFL_ERANGE;
         if (c->diverged)
             break;
@@ -133,7 +121,7 @@ typedef struct part {
 static sefl_status part_of(part *out, cpu *c, uint32_t which, size_t bytes)
 {
     SEFL_NEED(c->t, SEFL_ESTATE, "engine: the slot has not started");
-    const optim *o = trainer_optim(c->t);
+    const optim *o = train_optim(c->t);
     nn_real *p = lm_theta(c->m);
     size_t n = lm_count(c->m);
     if (which == ENGINE_STATE)
@@ -171,8 +159,8 @@ static sefl_status cpu_write(void *self, uint32_t slot, uint32_t which, const vo
     SEFL_NEED(which != ENGINE_DELTA, SEFL_EINVAL, "engine: a difference cannot be set");
     if (which == ENGINE_CURSOR) {
         const engine_cursor *from = in;
-        *trainer_at(c->t) = (train_cursor){ from->epoch, from->row, from->done };
-        trainer_optim(c->t)->steps = from->optimiser_steps;
+        *train_at(c->t) = (train_cursor){ from->epoch, from->row, from->done };
+        train_optim(c->t)->steps = from->optimiser_steps;
     } else {
         memcpy(at.p, in, bytes);
     }

@@ -26,9 +26,6 @@ typedef struct engine_cpu_setup {
 
 extern const engine_ops engine_cpu;
 
-/* The settings of a job for a trainer. */
-train_config engine_train_config(const engine_job *job, const optim_config *o);
-
 /* Like engine_cpu.evaluate, with a progress that may stop it. */
 sefl_status engine_cpu_evaluate(void *self, uint32_t slot, const uint32_t *words, uint64_t n,
                                 double *loss, uint64_t *counted,

@@ -5,7 +5,7 @@
  * reads its own text in batches as model/train.h describes, and ends with its own parameters. A GPU
  * trains many slots in one step; the CPU has one slot per engine.
  *
- * The header is plain C and includes no other header of the project except the status codes, so
+ * The header is plain C and includes of the project only the status codes and train_steps.h, so
  * that the plugin compiles with nvcc alone. engine_new compares `abi` and `size` when it opens the
  * plugin, so any change below needs a new ENGINE_ABI.
  *
@@ -14,6 +14,7 @@
 #ifndef MODEL_ENGINE_ENGINE_OPS_H
 #define MODEL_ENGINE_ENGINE_OPS_H
 
+#include "model/train_steps.h"
 #include "sefl/status.h"
 
 #include <stddef.h>
@@ -23,7 +24,7 @@
 extern "C" {
 #endif
 
-enum { ENGINE_ABI = 4 };
+enum { ENGINE_ABI = 5 };
 
 enum { ENGINE_LSTM, ENGINE_TRANSFORMER };          /* engine_setup.body */
 enum { ENGINE_SGD, ENGINE_MOMENTUM, ENGINE_ADAM }; /* engine_setup.optimiser */
@@ -57,19 +58,6 @@ typedef struct engine_facts {
     uint32_t slots;
     uint64_t memory; /* bytes in use, without texts and sums */
 } engine_facts;
-
-/* Text and training settings of a slot. */
-typedef struct engine_job {
-    const uint32_t *words; /* n words in main memory; needed only during the call */
-    uint64_t n;
-    uint64_t text; /* identifies the text: equal numbers mean equal words; 0: not identified */
-    uint32_t columns, steps;
-    uint64_t limit;      /* total number of steps; 0: no limit */
-    double lr, lr_decay; /* lr_decay: factor after each epoch */
-    double clip;         /* maximum L2 norm of a gradient; 0: no limit */
-    double dropout;
-    uint32_t dropout_key[8]; /* key of the random bits; see nn_dropout */
-} engine_job;
 
 /* Position of a slot in its training. */
 typedef struct engine_cursor {
@@ -138,7 +126,8 @@ typedef struct engine_ops {
 
     /* Sets the parameters that start() begins with. */
     sefl_status (*theta)(void *self, const float *theta);
-    sefl_status (*start)(void *self, uint32_t slot, const engine_job *job);
+    /* Copies what it keeps of the words. */
+    sefl_status (*start)(void *self, uint32_t slot, const train_steps *how);
     /* Runs up to `steps` steps in each of the slots [0, slots) that has started and neither
      * finished nor diverged. out has one entry per slot. */
     sefl_status (*run)(void *self, uint32_t slots, uint64_t steps, engine_progress *out);

@@ -56,7 +56,7 @@ static void variables_clear(variables *v)
 /* What one call uses. Paths are absolute: the command may change its folder. */
 typedef struct turn {
     const hook *h;
-    const trainer_round *r;
+    const train_job *job;
     char folder[PATH_MAX]; /* "": none yet */
     char model[PATH_MAX], out[PATH_MAX], log[PATH_MAX];
     char text[PATH_MAX], vocab[PATH_MAX]; /* "": none */
@@ -64,16 +64,16 @@ typedef struct turn {
 
 static sefl_status fill(variables *v, const turn *t)
 {
-    const trainer_round *r = t->r;
+    const train_job *job = t->job;
     const char *path = getenv("PATH"), *home = getenv("HOME"), *lang = getenv("LANG");
     SEFL_PASS(put(v, "PATH", path ? path : usual_path));
     if (home)
         SEFL_PASS(put(v, "HOME", home));
     if (lang)
         SEFL_PASS(put(v, "LANG", lang));
-    SEFL_PASS(put_number(v, "SEFL_ROUND", r->round));
-    SEFL_PASS(put_number(v, "SEFL_ROUNDS", r->task->rounds));
-    SEFL_PASS(put(v, "SEFL_TASK", r->task->name));
+    SEFL_PASS(put_number(v, "SEFL_ROUND", job->round));
+    SEFL_PASS(put_number(v, "SEFL_ROUNDS", job->task->rounds));
+    SEFL_PASS(put(v, "SEFL_TASK", job->task->name));
     SEFL_PASS(put(v, "SEFL_CLIENT", t->h->who));
     if (t->text[0])
         SEFL_PASS(put(v, "SEFL_TEXT", t->text));
@@ -97,7 +97,7 @@ static sefl_status make_folder(turn *t)
     char base[PATH_MAX] = "";
     SEFL_PASS(absolute(base, t->h->folder));
     SEFL_PASS(absolute(t->text, t->h->text));
-    SEFL_PASS(absolute(t->vocab, t->r->words));
+    SEFL_PASS(absolute(t->vocab, t->job->words));
     SEFL_PASS(file_path(t->log, "%s/trainer.log", base));
     SEFL_PASS(file_path(t->model, "%s/" FOLDER_PREFIX "XXXXXX", base));
     SEFL_NEED(mkdtemp(t->model), SEFL_EIO, "cannot make a folder in %s: %s", base, strerror(errno));
@@ -119,8 +119,8 @@ static sefl_status begin_log(const turn *t)
                    strerror(errno));
     fd = open(t->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     SEFL_CHECK(fd >= 0, SEFL_EIO, "cannot open %s: %s", t->log, strerror(errno));
-    snprintf(line, sizeof line, "---- task %s, round %" PRIu64 ", %s\n", t->r->task->name,
-             t->r->round, t->h->who);
+    snprintf(line, sizeof line, "---- task %s, round %" PRIu64 ", %s\n", t->job->task->name,
+             t->job->round, t->h->who);
     SEFL_TRY(file_write_all(fd, span_of_str(line)));
 done:
     if (fd >= 0)
@@ -145,7 +145,7 @@ static sefl_status run(const turn *t)
                                  .log = t->log,
                                  .timeout_ms = t->h->timeout_s * 1000,
                                  .memory_bytes = t->h->memory_mib << 20,
-                                 .alive = t->r->progress });
+                                 .alive = t->job->progress });
     if (st == SEFL_ESTATE || st == SEFL_ETIMEOUT)
         st = sefl_fail_at(SEFL_ERANGE, "trainer");
 done:
@@ -160,7 +160,7 @@ static sefl_status take(const turn *t, float *out, uint64_t *weight)
     if (st == SEFL_ENOTFOUND)
         return sefl_fail(SEFL_ERANGE, "trainer: the command ended without writing $SEFL_OUT");
     if (st == SEFL_OK)
-        st = exchange_read(file, &t->r->task->layout, out, weight);
+        st = exchange_read(file, &t->job->task->layout, out, weight);
     tensors_close(file);
     return st == SEFL_EPROTO || st == SEFL_EINVAL ? sefl_fail_at(SEFL_ERANGE, "trainer") : st;
 }
@@ -171,7 +171,7 @@ static sefl_status train(void *self, const dense_round *r, float *out, uint64_t 
     turn *t = NULL;
     SEFL_TRY(sefl_new(&t, 1, sizeof *t));
     t->h = self;
-    t->r = r->of;
+    t->job = r->of;
     SEFL_TRY(make_folder(t));
     SEFL_TRY(exchange_write(t->model, &r->of->task->layout, r->values));
     SEFL_TRY(run(t));
@@ -183,7 +183,7 @@ done:
     return st;
 }
 
-trainer_port hook_port(hook *h)
+train_port hook_port(hook *h)
 {
     h->dense = (dense_trainer){ .self = h, .train = train };
     return trainer_of_dense(&h->dense);

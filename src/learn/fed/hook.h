@@ -2,7 +2,7 @@
  *
  *     hook h = { .command = "python3 train.py", .folder = "state", .who = "client-01" };
  *     SEFL_TRY(hook_open(&h));                           // deletes what a killed process left
- *     trainer_port port = hook_port(&h);                 // trainer.h
+ *     train_port port = hook_port(&h);                   // train_job.h
  *
  * For each round the hook creates a folder below `folder`, writes the global model there and runs
  * `sh -c COMMAND` (base/child.h: no descriptors, its own process group, time limit). The command
@@ -60,6 +60,6 @@ typedef struct hook {
 sefl_status hook_open(const hook *h) SEFL_MUST_CHECK;
 
 /* h must outlive the port. */
-trainer_port hook_port(hook *h);
+train_port hook_port(hook *h);
 
 #endif

@@ -6,6 +6,7 @@
 #include "model/train.h"
 #include "privacy/mechanism/quantise.h"
 #include "protocol/modes/mode.h"
+#include "store/record_list.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -30,50 +31,43 @@ static sefl_status diverged(uint64_t round)
                      round);
 }
 
-static sefl_status tick(const client_train *c, uint64_t done, uint64_t total)
-{
-    if (!progress_report(c->progress, done, total))
-        return sefl_fail(SEFL_ECANCELLED, "round %" PRIu64 ": stopped", c->round);
-    return SEFL_OK;
-}
-
 /* ---- unit client ----------------------------------------------------------------------------- */
 
-engine_job client_train_job(const client_train *c)
+train_steps client_train_steps(const train_job *job)
 {
-    const task *t = c->task;
-    engine_job job = { .words = c->text->token,
-                       .n = c->text->tokens,
-                       .columns = t->model.batch,
-                       .steps = t->model.steps,
-                       .lr = task_lr(t, c->round),
-                       .clip = t->gradient_clip,
-                       .dropout = t->dropout };
-    const train_layout l = train_layout_of(job.n, job.columns, job.steps);
-    job.limit = t->local_epochs ? t->local_epochs * l.steps_per_epoch : t->local_steps;
-    lm_dropout_key(job.dropout_key, client_dropout_seed(t, c->round, c->client));
-    return job;
+    const task *t = job->task;
+    train_steps s = { .words = job->text->token,
+                      .n = job->text->tokens,
+                      .columns = t->model.batch,
+                      .steps = t->model.steps,
+                      .lr = task_lr(t, job->round),
+                      .clip = t->gradient_clip,
+                      .dropout.rate = t->dropout };
+    s.limit =
+        t->local_epochs ? t->local_epochs * train_layout_of(&s).steps_per_epoch : t->local_steps;
+    lm_dropout_key(s.dropout.key, client_dropout_seed(t, job->round, job->client));
+    return s;
 }
 
-sefl_status client_train_local(const client_train *c, float *v)
+sefl_status client_train_local(const train_job *job, engine *e, float *v)
 {
     sefl_status st = SEFL_OK;
-    const task *t = c->task;
-    const engine_job job = client_train_job(c);
+    const task *t = job->task;
+    const train_steps steps = client_train_steps(job);
     engine_progress how = { 0 };
     const float_mode was = float_mode_flush(); /* the engine's copies and differences, too */
-    SEFL_TRY(engine_start(c->e, 0, &job));
-    st = engine_train(c->e, 1, &how, c->progress);
+    SEFL_TRY(engine_start(e, 0, &steps));
+    st = engine_train(e, 1, &how, job->progress);
     if (st == SEFL_ECANCELLED)
-        sefl_note("round %" PRIu64 ": stopped", c->round);
+        sefl_note("round %" PRIu64 ": stopped", job->round);
     SEFL_TRY(st);
     bool finite = !how.diverged;
     if (finite)
-        SEFL_TRY(engine_read(c->e, 0, ENGINE_DELTA, v, t->params * sizeof *v));
+        SEFL_TRY(engine_read(e, 0, ENGINE_DELTA, v, t->params * sizeof *v));
     for (size_t i = 0; finite && i < t->params; i++)
         finite = isfinite(v[i]);
     if (!finite)
-        st = diverged(c->round);
+        st = diverged(job->round);
 done:
     float_mode_set(was);
     if (st == SEFL_ERANGE)
@@ -95,14 +89,6 @@ sefl_status client_train_round(int64_t *X, const task *t, uint64_t clip, uint64_
 }
 
 /* ---- unit record ----------------------------------------------------------------------------- */
-
-typedef struct records {
-    const client_train *c;
-    int64_t *X, *one;
-    float *v;
-    const sefl_rng *coins;
-    size_t zeroed;
-} records;
 
 /* Computes v = -lr * g, with g limited to gradient_clip; false, and zeros, if that is not
  * finite. */
@@ -129,49 +115,46 @@ static bool step_of(float *v, const task *t, double lr, const nn_real *grad, con
     return isfinite(norm) && finite;
 }
 
-static sefl_status on_record(void *ctx, size_t record, const nn_real *grad, const lm_span *spans,
-                             size_t span_count, double loss)
+/* Sets v to the step of one record; *ok: false if it is zeros because training diverged. The
+ * dropout mask depends on the record's place in the round. */
+static sefl_status one_record(float *v, bool *ok, const train_job *job, lm *m, size_t record,
+                              size_t place)
 {
-    records *r = ctx;
-    const task *t = r->c->task;
-    (void)record;
-    if (!step_of(r->v, t, task_lr(t, r->c->round), grad, spans, span_count) || !isfinite(loss))
-        r->zeroed++; /* quantised like the others: it uses its coins */
-    layout_select(&t->layout, r->v, r->v);
-    SEFL_PASS(task_quantise(r->one, t, r->v, NULL, r->coins));
-    return dp_add_record(r->X, r->one, t->values, t->ahe.pack.value_max);
-}
-
-/* Trains on one record. Its dropout mask depends on its place in the round. */
-static sefl_status one_record(records *r, size_t record, size_t place)
-{
-    const client_train *c = r->c;
-    const corpus *text = c->text;
+    const task *t = job->task;
+    const corpus *text = job->text;
     const size_t from = text->line[text->doc[record]], end = text->line[text->doc[record + 1]];
-    const size_t most = c->task->record_words;
-    const size_t border[2] = { from, end - from > most ? from + most : end };
-    const train_records_args args = { .dropout = c->task->dropout,
-                                      .seed = client_dropout_seed(c->task, c->round, c->client),
-                                      .step = place };
-    return train_records(c->m, text->token, border, 1, c->eos, &args, on_record, r);
+    const size_t n = end - from > t->record_words ? t->record_words : end - from;
+    size_t span_count;
+    double loss;
+    SEFL_PASS(train_record(m, &loss, text->token + from, n, job->eos, t->dropout,
+                           client_dropout_seed(t, job->round, job->client), place));
+    const lm_span *spans = lm_spans(m, &span_count);
+    *ok = step_of(v, t, task_lr(t, job->round), lm_grad(m), spans, span_count) && isfinite(loss);
+    return SEFL_OK;
 }
 
-sefl_status client_train_records(const client_train *c, int64_t *X, size_t *zeroed,
+sefl_status client_train_records(const train_job *job, lm *m, int64_t *X, size_t *zeroed,
                                  int64_t *scratch, float *v, const sefl_rng *coins)
 {
     sefl_status st = SEFL_OK;
-    const size_t n = c->list ? c->list->n : c->text->docs;
-    const dp_record_turns turns = task_record_turns(c->task);
-    const dp_record_places d = dp_record_round(&turns, n, c->round);
-    records r = { .c = c, .X = X, .one = scratch, .v = v, .coins = coins };
+    const task *t = job->task;
+    const dp_record_turns turns = task_record_turns(t);
+    const dp_record_places d =
+        dp_record_round(&turns, job->list ? job->list->n : job->text->docs, job->round);
     const float_mode was = float_mode_flush();
+    *zeroed = 0;
     for (size_t i = 0; i < d.count; i++) {
         const size_t place = (size_t)dp_record_place(&d, i);
-        SEFL_TRY(one_record(&r, c->list ? c->list->record[place] : place, i));
-        SEFL_TRY(tick(c, i + 1, d.count));
+        bool ok;
+        SEFL_TRY(one_record(v, &ok, job, m, job->list ? job->list->record[place] : place, i));
+        *zeroed += !ok;
+        layout_select(&t->layout, v, v);
+        SEFL_TRY(task_quantise(scratch, t, v, NULL, coins)); /* zeros, too, use their coins */
+        SEFL_TRY(dp_add_record(X, scratch, t->values, t->ahe.pack.value_max));
+        SEFL_CHECK(progress_report(job->progress, i + 1, d.count), SEFL_ECANCELLED,
+                   "round %" PRIu64 ": stopped", job->round);
     }
 done:
     float_mode_set(was);
-    *zeroed = r.zeroed;
     return st;
 }

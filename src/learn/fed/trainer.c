@@ -73,18 +73,18 @@ done:
     return st;
 }
 
-static sefl_status train_dense(void *self, const trainer_round *r, float *v, uint64_t *weight)
+static sefl_status train_dense(void *self, const train_job *job, float *v, uint64_t *weight)
 {
     sefl_status st = SEFL_OK;
     const dense_trainer *d = self;
-    const layout *l = &r->task->layout;
+    const layout *l = &job->task->layout;
     size_t bytes = l->dense * sizeof(float);
     float *dense = NULL, *trained = NULL;
     SEFL_TRY(sefl_new(&dense, 1, bytes));
     SEFL_TRY(sefl_new(&trained, 1, bytes));
-    trainer_expand(dense, l, r->theta);
+    trainer_expand(dense, l, job->theta);
     memcpy(trained, dense, bytes);
-    SEFL_TRY(d->train(d->self, &(dense_round){ .of = r, .values = dense, .count = l->dense },
+    SEFL_TRY(d->train(d->self, &(dense_round){ .of = job, .values = dense, .count = l->dense },
                       trained, weight));
     SEFL_TRY(trainer_check(l, trained));
     SEFL_TRY(trainer_change(v, l, dense, trained));
@@ -94,7 +94,7 @@ done:
     return st;
 }
 
-trainer_port trainer_of_dense(dense_trainer *d)
+train_port trainer_of_dense(dense_trainer *d)
 {
-    return (trainer_port){ .self = d, .train = train_dense };
+    return (train_port){ .self = d, .train = train_dense };
 }

@@ -290,8 +290,8 @@ static sefl_status check_batch(const lm *m, const lm_batch *b)
     return SEFL_OK;
 }
 
-static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args *args,
-                                double *loss)
+/* dropout NULL: no gradient. */
+static sefl_status pass_through(lm *m, const lm_batch *b, const nn_dropout *dropout, double *loss)
 {
     sefl_status st = SEFL_OK;
     lm_pass pass = { .steps = b->steps, .batch = b->batch, .n = (size_t)b->steps * b->batch };
@@ -300,16 +300,15 @@ static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args
     const float_mode was = float_mode_flush();
     *loss = 0;
     SEFL_TRY(check_batch(m, b));
-    if (args) {
-        SEFL_CHECK(args->dropout >= 0 && args->dropout < 1, SEFL_EINVAL,
-                   "dropout %g: must be from 0 to below 1", args->dropout);
-        pass.drop = (nn_dropout){ .rate = args->dropout, .step = args->step };
-        memcpy(pass.drop.key, args->key, sizeof args->key);
+    if (dropout) {
+        SEFL_CHECK(dropout->rate >= 0 && dropout->rate < 1, SEFL_EINVAL,
+                   "dropout %g: must be from 0 to below 1", dropout->rate);
+        pass.drop = *dropout;
         pass.backward_follows = true;
-        if (!args->add)
+        if (!b->add)
             clear_gradient(m);
-        job.add = args->add && m->span_n > 0;
-        job.scale = (nn_real)(args->scale != 0 ? args->scale : 1 / (double)pass.n);
+        job.add = b->add && m->span_n > 0;
+        job.scale = (nn_real)(b->scale != 0 ? b->scale : 1 / (double)pass.n);
         job.dx = m->dout;
         job.dv = lm_grad_at(m, m->dec_w);
         job.dbias = lm_grad_at(m, m->dec_b);
@@ -324,7 +323,7 @@ static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args
     m->times.embed += t1 - t0;
     m->times.body_forward += t2 - t1;
     m->times.head += t3 - t2;
-    if (args) {
+    if (dropout) {
         SEFL_TRY(m->body->backward(m, &pass));
         t0 = seconds();
         if (m->params.tensor[m->enc].trainable)
@@ -343,7 +342,7 @@ static sefl_status pass_through(lm *m, const lm_batch *b, const lm_gradient_args
         *loss / (double)pass.n);
 done:
     float_mode_set(was);
-    if (st != SEFL_OK && args) { /* discard the partial gradient */
+    if (st != SEFL_OK && dropout) { /* discard the partial gradient */
         memset(m->grad, 0, m->params.count * sizeof *m->grad);
         memset(m->touched, 0, bhm_rows_of_blocks(lm_shape(m, m->enc)));
         m->span_n = 0;
@@ -356,9 +355,9 @@ sefl_status lm_loss(lm *m, const lm_batch *b, double *loss)
     return pass_through(m, b, NULL, loss);
 }
 
-sefl_status lm_gradient(lm *m, const lm_batch *b, const lm_gradient_args *args, double *loss)
+sefl_status lm_gradient(lm *m, const lm_batch *b, const nn_dropout *dropout, double *loss)
 {
-    return pass_through(m, b, args, loss);
+    return pass_through(m, b, dropout, loss);
 }
 
 /* ---- evaluation and text --------------------------------------------------------------------- */

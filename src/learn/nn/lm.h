@@ -9,7 +9,7 @@
  *     SEFL_TRY(lm_new(&m, &(lm_config){ .body = "lstm", .vocab = 33278, .block = 32 }, pool));
  *     lm_init(m, seed);                                         // like PyTorch's example
  *     lm_state_reset(m);
- *     SEFL_TRY(lm_gradient(m, &batch, &(lm_gradient_args){ .dropout = 0.2 }, &loss));
+ *     SEFL_TRY(lm_gradient(m, &batch, &(nn_dropout){ .rate = 0.2 }, &loss));
  *     nn_real *theta = lm_theta(m), *grad = lm_grad(m);         // lm_count(m) values each
  *
  * All parameters are in one vector, which a federation sends. lm_layout lists their offsets and
@@ -26,6 +26,7 @@
 #include "base/pool.h"
 #include "model/config.h"
 #include "model/layout.h"
+#include "model/train_steps.h"
 
 #include <stdbool.h>
 
@@ -38,15 +39,9 @@ enum { LM_MAX_LOSS = 1000 };
 typedef struct lm_batch {
     const uint32_t *input, *target;
     uint32_t steps, batch;
+    double scale; /* of the gradient: factor of the sum of the tokens' losses; 0: 1 / tokens */
+    bool add;     /* adds to the current gradient instead of replacing it */
 } lm_batch;
-
-typedef struct lm_gradient_args {
-    double dropout;  /* rate in [0, 1) */
-    uint32_t key[8]; /* dropout key (lm_dropout_key) */
-    uint64_t step;   /* the same key and step give the same dropout masks */
-    double scale;    /* factor of the sum of the tokens' losses; 0: 1 / tokens */
-    bool add;        /* adds to the current gradient instead of replacing it */
-} lm_gradient_args;
 
 typedef struct lm_span {
     size_t offset, count;
@@ -86,7 +81,7 @@ void lm_dropout_key(uint32_t key[8], uint64_t seed);
  * uniform guess costs log(vocab), about 10): training has diverged; discard theta. They flush
  * denormals (base/float_mode.h). */
 sefl_status lm_loss(lm *m, const lm_batch *b, double *loss) SEFL_MUST_CHECK;
-sefl_status lm_gradient(lm *m, const lm_batch *b, const lm_gradient_args *args,
+sefl_status lm_gradient(lm *m, const lm_batch *b, const nn_dropout *dropout,
                         double *loss) SEFL_MUST_CHECK;
 
 /* Computes the mean negative log-likelihood per word of a text as PyTorch's example does: in

@@ -6,70 +6,66 @@
 #include <math.h>
 #include <string.h>
 
-struct trainer {
+struct train_run {
     lm *m;
     pool *pool;
-    train_config cfg;
+    train_steps how;
     optim opt;
-    const uint32_t *words;
     size_t rows; /* words in a column */
-    uint32_t columns, steps;
     train_cursor at;
     uint32_t *input, *target; /* in one block */
     size_t batch_steps;       /* of the gradient that waits for its update */
 };
 
-train_layout train_layout_of(size_t n, uint32_t columns, uint32_t steps)
+train_layout train_layout_of(const train_steps *s)
 {
-    if (n / 2 < columns)
-        columns = (uint32_t)(n / 2);
-    size_t rows = n / columns;
-    return (train_layout){ columns, rows, (rows - 1 + steps - 1) / steps };
+    const uint32_t columns = s->n / 2 < s->columns ? (uint32_t)(s->n / 2) : s->columns;
+    const size_t rows = s->n / columns;
+    return (train_layout){ columns, rows, (rows - 1 + s->steps - 1) / s->steps };
 }
 
-sefl_status train_check(const train_config *cfg, const lm_config *m, size_t n)
+sefl_status train_steps_fill(train_steps *s, const lm_config *m, const optim_config *o)
 {
-    SEFL_NEED(cfg->lr > 0 && isfinite(cfg->lr), SEFL_EINVAL, "learning rate %g: must be above 0",
-              cfg->lr);
-    SEFL_NEED(cfg->clip >= 0 && isfinite(cfg->clip), SEFL_EINVAL,
-              "gradient clip %g: must be above 0, or 0 for none", cfg->clip);
-    SEFL_NEED(cfg->lr_decay >= 0 && cfg->lr_decay <= 1, SEFL_EINVAL,
-              "learning rate decay %g: must be above 0 and at most 1", cfg->lr_decay);
-    SEFL_NEED(cfg->dropout >= 0 && cfg->dropout < 1, SEFL_EINVAL,
-              "dropout %g: must be from 0 to below 1", cfg->dropout);
-    SEFL_NEED(cfg->optim.weight_decay >= 0 && cfg->lr * cfg->optim.weight_decay < 1, SEFL_EINVAL,
+    SEFL_NEED(s->lr > 0 && isfinite(s->lr), SEFL_EINVAL, "learning rate %g: must be above 0",
+              s->lr);
+    SEFL_NEED(s->clip >= 0 && isfinite(s->clip), SEFL_EINVAL,
+              "gradient clip %g: must be above 0, or 0 for none", s->clip);
+    SEFL_NEED(s->lr_decay >= 0 && s->lr_decay <= 1, SEFL_EINVAL,
+              "learning rate decay %g: must be above 0 and at most 1", s->lr_decay);
+    SEFL_NEED(s->dropout.rate >= 0 && s->dropout.rate < 1, SEFL_EINVAL,
+              "dropout %g: must be from 0 to below 1", s->dropout.rate);
+    SEFL_NEED(o->weight_decay >= 0 && s->lr * o->weight_decay < 1, SEFL_EINVAL,
               "weight decay %g: must not be negative, and below 1 when multiplied by the learning "
               "rate (%g)",
-              cfg->optim.weight_decay, cfg->lr);
-    SEFL_NEED(n >= 2, SEFL_EINVAL, "a text of %zu words: needs at least 2", n);
-    SEFL_NEED(cfg->batch <= m->batch && cfg->steps <= m->steps, SEFL_EINVAL,
-              "batch of %u x %u words: the model was planned for %u x %u", cfg->batch, cfg->steps,
+              o->weight_decay, s->lr);
+    SEFL_NEED(s->n >= 2, SEFL_EINVAL, "a text of %zu words: needs at least 2", (size_t)s->n);
+    SEFL_NEED(s->columns <= m->batch && s->steps <= m->steps, SEFL_EINVAL,
+              "batch of %u x %u words: the model was planned for %u x %u", s->columns, s->steps,
               m->batch, m->steps);
+    s->lr_decay = s->lr_decay > 0 ? s->lr_decay : 1;
+    s->columns = s->columns ? s->columns : m->batch;
+    s->steps = s->steps ? s->steps : m->steps;
     return SEFL_OK;
 }
 
-sefl_status trainer_new(trainer **out, lm *m, pool *p, const train_config *cfg,
-                        const uint32_t *words, size_t n)
+sefl_status train_new(train_run **out, lm *m, pool *p, const optim_config *o, const train_steps *s)
 {
     sefl_status st = SEFL_OK;
-    trainer *t = NULL;
-    const lm_config *mc = lm_get_config(m);
+    train_run *t = NULL;
+    train_steps how = *s;
     *out = NULL;
-    SEFL_TRY(train_check(cfg, mc, n));
+    SEFL_TRY(train_steps_fill(&how, lm_get_config(m), o));
     SEFL_TRY(sefl_new(&t, 1, sizeof *t));
-    t->m = m, t->pool = p, t->cfg = *cfg, t->words = words;
-    t->cfg.lr_decay = cfg->lr_decay > 0 ? cfg->lr_decay : 1;
-    t->columns = cfg->batch ? cfg->batch : mc->batch;
-    t->steps = cfg->steps ? cfg->steps : mc->steps;
-    train_layout l = train_layout_of(n, t->columns, t->steps);
-    t->columns = l.columns, t->rows = l.rows;
-    SEFL_TRY(sefl_new(&t->input, 2 * (size_t)t->columns * t->steps, sizeof *t->input));
-    t->target = t->input + (size_t)t->columns * t->steps;
-    SEFL_TRY(optim_init(&t->opt, &t->cfg.optim, lm_layout(m)));
-    SEFL_HAND_OVER(out, t, trainer_free);
+    t->m = m, t->pool = p, t->how = how;
+    const train_layout l = train_layout_of(&how);
+    t->how.columns = l.columns, t->rows = l.rows;
+    SEFL_TRY(sefl_new(&t->input, 2 * (size_t)l.columns * how.steps, sizeof *t->input));
+    t->target = t->input + (size_t)l.columns * how.steps;
+    SEFL_TRY(optim_init(&t->opt, o, lm_layout(m)));
+    SEFL_HAND_OVER(out, t, train_free);
 }
 
-void trainer_free(trainer *t)
+void train_free(train_run *t)
 {
     if (!t)
         return;
@@ -78,45 +74,46 @@ void trainer_free(trainer *t)
     sefl_free(t);
 }
 
-train_cursor *trainer_at(trainer *t)
+train_cursor *train_at(train_run *t)
 {
     return &t->at;
 }
 
-optim *trainer_optim(trainer *t)
+optim *train_optim(train_run *t)
 {
     return &t->opt;
 }
 
-sefl_status trainer_gradient(trainer *t, train_info *info)
+sefl_status train_gradient(train_run *t, train_info *info)
 {
-    size_t left = t->rows - 1 - t->at.row, steps = left < t->steps ? left : t->steps;
+    const train_steps *how = &t->how;
+    const uint32_t columns = how->columns;
+    size_t left = t->rows - 1 - t->at.row, steps = left < how->steps ? left : how->steps;
     for (size_t i = 0; i < steps; i++)
-        for (size_t c = 0; c < t->columns; c++) {
-            t->input[i * t->columns + c] = t->words[c * t->rows + t->at.row + i];
-            t->target[i * t->columns + c] = t->words[c * t->rows + t->at.row + i + 1];
+        for (size_t c = 0; c < columns; c++) {
+            t->input[i * columns + c] = how->words[c * t->rows + t->at.row + i];
+            t->target[i * columns + c] = how->words[c * t->rows + t->at.row + i + 1];
         }
     if (t->at.row == 0)
         lm_state_reset(t->m);
-    *info = (train_info){ .lr = t->cfg.lr * pow(t->cfg.lr_decay, (double)t->at.epoch),
-                          .words = steps * t->columns };
-    lm_batch b = { t->input, t->target, (uint32_t)steps, t->columns };
-    lm_gradient_args args = { .dropout = t->cfg.dropout, .step = t->at.done };
-    memcpy(args.key, t->cfg.key, sizeof args.key);
-    sefl_status st = lm_gradient(t->m, &b, &args, &info->loss);
+    *info = (train_info){ .lr = how->lr * pow(how->lr_decay, (double)t->at.epoch),
+                          .words = steps * columns };
+    lm_batch b = { t->input, t->target, (uint32_t)steps, columns };
+    t->how.dropout.step = t->at.done;
+    sefl_status st = lm_gradient(t->m, &b, &how->dropout, &info->loss);
     info->loss /= (double)info->words;
     t->batch_steps = steps;
     return st;
 }
 
-sefl_status trainer_update(trainer *t, train_info *info)
+sefl_status train_update(train_run *t, train_info *info)
 {
     sefl_status st = SEFL_OK;
     size_t n;
     const lm_span *spans = lm_spans(t->m, &n);
     const float_mode was = float_mode_flush();
     SEFL_TRY(optim_norm(&t->opt, t->pool, &info->norm, lm_grad(t->m), spans, n));
-    double scale = t->cfg.clip > 0 && info->norm > t->cfg.clip ? t->cfg.clip / info->norm : 1;
+    double scale = t->how.clip > 0 && info->norm > t->how.clip ? t->how.clip / info->norm : 1;
     SEFL_TRY(
         optim_step(&t->opt, t->pool, lm_theta(t->m), lm_grad(t->m), spans, n, info->lr, scale));
     t->at.done++;
@@ -129,11 +126,11 @@ done:
     return st;
 }
 
-sefl_status trainer_step(trainer *t, train_info *info)
+sefl_status train_step(train_run *t, train_info *info)
 {
     sefl_status st = SEFL_OK;
-    SEFL_TRY(trainer_gradient(t, info));
-    SEFL_TRY(trainer_update(t, info));
+    SEFL_TRY(train_gradient(t, info));
+    SEFL_TRY(train_update(t, info));
 done:
     return st == SEFL_ERANGE ? sefl_fail_at(st, "step %llu", (unsigned long long)(t->at.done + 1))
                              : st;
@@ -141,39 +138,30 @@ done:
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-sefl_status train_records(lm *m, const uint32_t *words, const size_t *border, size_t records,
-                          uint32_t before, const train_records_args *args, train_record_fn *fn,
-                          void *ctx)
+sefl_status train_record(lm *m, double *loss, const uint32_t *words, size_t n, uint32_t before,
+                         double dropout, uint64_t seed, uint64_t step)
 {
     sefl_status st = SEFL_OK;
     const uint32_t steps = lm_get_config(m)->steps;
+    nn_dropout drop = { .rate = dropout, .step = step };
     uint32_t *input = NULL;
+    double sum = 0, one;
+    SEFL_CHECK(n > 0, SEFL_EINVAL, "the record has no words");
     SEFL_TRY(sefl_new(&input, steps, sizeof *input));
-    for (size_t r = 0; r < records; r++) {
-        size_t n = border[r + 1] - border[r], span_count;
-        const uint32_t *target = words + border[r];
-        double sum = 0;
-        SEFL_CHECK(border[r + 1] > border[r], SEFL_EINVAL, "record %zu has no words", r);
-        lm_state_reset(m);
-        for (size_t at = 0; at < n && isfinite(sum); at += steps) {
-            size_t len = n - at < steps ? n - at : steps;
-            double loss;
-            lm_gradient_args a = { .dropout = args->dropout,
-                                   .step = args->step + r,
-                                   .scale = 1 / (double)n,
-                                   .add = at > 0 };
-            lm_dropout_key(a.key, args->seed + at); /* other masks for later parts of a record */
-            input[0] = at == 0 ? before : target[at - 1];
-            memcpy(input + 1, target + at, (len - 1) * sizeof *input);
-            st = lm_gradient(m, &(lm_batch){ input, target + at, (uint32_t)len, 1 }, &a, &loss);
-            if (st == SEFL_ERANGE) /* the gradient is zero now; continue with the other records */
-                loss = INFINITY, st = SEFL_OK;
-            SEFL_TRY(st);
-            sum += loss;
-        }
-        const lm_span *spans = lm_spans(m, &span_count);
-        SEFL_TRY(fn(ctx, r, lm_grad(m), spans, span_count, sum / (double)n));
+    lm_state_reset(m);
+    for (size_t at = 0; at < n && isfinite(sum); at += steps) {
+        const size_t len = n - at < steps ? n - at : steps;
+        const lm_batch b = { input, words + at, (uint32_t)len, 1, 1 / (double)n, at > 0 };
+        lm_dropout_key(drop.key, seed + at); /* other masks for later windows */
+        input[0] = at == 0 ? before : words[at - 1];
+        memcpy(input + 1, words + at, (len - 1) * sizeof *input);
+        st = lm_gradient(m, &b, &drop, &one);
+        if (st == SEFL_ERANGE) /* the gradient is zero now */
+            one = INFINITY, st = SEFL_OK;
+        SEFL_TRY(st);
+        sum += one;
     }
+    *loss = sum / (double)n;
 done:
     sefl_free(input);
     return st;

@@ -25,7 +25,7 @@ typedef struct entry {
     uint64_t count, key;
 } entry;
 
-typedef struct trainer {
+typedef struct merger {
     uint32_t *token; /* piece i: token[at[i] .. at[i] + length[i]) */
     size_t *at;
     uint32_t *length;
@@ -39,9 +39,9 @@ typedef struct trainer {
     uint64_t *raised; /* keys of the pairs that the current merge has raised */
     size_t raised_n, raised_cap;
     uint32_t merge;
-} trainer;
+} merger;
 
-static void clear(trainer *t)
+static void clear(merger *t)
 {
     sefl_free(t->token);
     sefl_free(t->at);
@@ -58,7 +58,7 @@ static uint64_t key_of(uint32_t left, uint32_t right)
     return ((uint64_t)left << 32 | right) + 1;
 }
 
-static pair *find(const trainer *t, uint64_t key)
+static pair *find(const merger *t, uint64_t key)
 {
     uint64_t h = key * 0x9e3779b97f4a7c15u;
     size_t i = (size_t)(h ^ h >> 32) & (t->slots - 1);
@@ -67,7 +67,7 @@ static pair *find(const trainer *t, uint64_t key)
     return &t->pairs[i];
 }
 
-static sefl_status make_room(trainer *t)
+static sefl_status make_room(merger *t)
 {
     pair *old = t->pairs;
     const size_t n = t->slots;
@@ -92,7 +92,7 @@ static bool before(const entry *a, const entry *b)
     return a->count != b->count ? a->count > b->count : a->key < b->key;
 }
 
-static sefl_status push(trainer *t, entry e)
+static sefl_status push(merger *t, entry e)
 {
     SEFL_PASS(sefl_room(&t->heap, &t->heap_cap, t->heap_n + 1, sizeof *t->heap));
     size_t i = t->heap_n++;
@@ -102,7 +102,7 @@ static sefl_status push(trainer *t, entry e)
     return SEFL_OK;
 }
 
-static entry pop(trainer *t)
+static entry pop(merger *t)
 {
     entry top = t->heap[0], e = t->heap[--t->heap_n];
     size_t i = 0;
@@ -119,7 +119,7 @@ static entry pop(trainer *t)
 /* ---- counting ------------------------------------------------------------------------------ */
 
 /* The pair occurs once more in the piece. */
-static sefl_status raise_pair(trainer *t, uint32_t left, uint32_t right, uint32_t piece)
+static sefl_status raise_pair(merger *t, uint32_t left, uint32_t right, uint32_t piece)
 {
     const uint64_t key = key_of(left, right);
     SEFL_PASS(make_room(t));
@@ -142,7 +142,7 @@ static sefl_status raise_pair(trainer *t, uint32_t left, uint32_t right, uint32_
     return SEFL_OK;
 }
 
-static void lower_pair(trainer *t, uint32_t left, uint32_t right, uint32_t piece)
+static void lower_pair(merger *t, uint32_t left, uint32_t right, uint32_t piece)
 {
     pair *p = find(t, key_of(left, right));
     assert(p->key && p->count >= t->count[piece]);
@@ -150,7 +150,7 @@ static void lower_pair(trainer *t, uint32_t left, uint32_t right, uint32_t piece
 }
 
 /* Puts the raised pairs on the heap. */
-static sefl_status end_merge(trainer *t)
+static sefl_status end_merge(merger *t)
 {
     for (size_t i = 0; i < t->raised_n; i++) {
         const pair *p = find(t, t->raised[i]);
@@ -161,7 +161,7 @@ static sefl_status end_merge(trainer *t)
     return SEFL_OK;
 }
 
-static sefl_status load(trainer *t, const vocab *pieces)
+static sefl_status load(merger *t, const vocab *pieces)
 {
     const uint32_t n = vocab_size(pieces);
     size_t bytes = 0;
@@ -192,8 +192,7 @@ static sefl_status load(trainer *t, const vocab *pieces)
 
 /* Replaces left right by `fresh` throughout a piece. At each replacement the counts change as the
  * sequence does: its tokens before the place are out[0 .. n), those after it are still unread. */
-static sefl_status merge_piece(trainer *t, uint32_t i, uint32_t left, uint32_t right,
-                               uint32_t fresh)
+static sefl_status merge_piece(merger *t, uint32_t i, uint32_t left, uint32_t right, uint32_t fresh)
 {
     uint32_t *out = t->token + t->at[i], n = 0;
     const uint32_t *in = out, length = t->length[i];
@@ -218,7 +217,7 @@ static sefl_status merge_piece(trainer *t, uint32_t i, uint32_t left, uint32_t r
     return SEFL_OK;
 }
 
-static sefl_status merge(trainer *t, uint64_t key, uint32_t fresh)
+static sefl_status merge(merger *t, uint64_t key, uint32_t fresh)
 {
     const uint32_t left = (uint32_t)((key - 1) >> 32), right = (uint32_t)(key - 1);
     uint32_t at = find(t, key)->place;
@@ -246,7 +245,7 @@ static sefl_status token_of(uint32_t *id, vocab *tokens, uint64_t key)
 sefl_status bpe_train(vocab *tokens, const vocab *pieces, uint32_t size)
 {
     sefl_status st = SEFL_OK;
-    trainer t = { 0 };
+    merger t = { 0 };
     uint32_t id;
     for (unsigned c = 0; c < 256; c++) {
         const uint8_t byte = (uint8_t)c;

@@ -12,75 +12,60 @@ struct builtin {
     char told[160]; /* the device that the log names last */
 };
 
-static client_train job_of(const builtin *b, const trainer_round *r)
-{
-    return (client_train){ .task = r->task,
-                           .text = b->c.text,
-                           .list = b->c.list,
-                           .eos = vocab_eos(b->c.words),
-                           .client = r->client,
-                           .round = r->round,
-                           .progress = r->progress };
-}
-
-static sefl_status open_engine(builtin *b, engine **out, const trainer_round *r)
+static sefl_status open_engine(builtin *b, engine **out, const train_job *job)
 {
     SEFL_PASS(engine_new(out, &(engine_config){ .device = b->c.device,
                                                 .precision = b->c.precision,
-                                                .model = &r->task->model,
-                                                .optim = r->task->optim,
+                                                .model = &job->task->model,
+                                                .optim = job->task->optim,
                                                 .pool = b->c.pool }));
     const char *name = engine_name(*out), *fallback = engine_fallback(*out);
     if (strcmp(b->told, name) != 0)
         log_info(b->c.log, "trains", lf_str("device", name),
                  lf_if(fallback, lf_str("fallback", fallback)));
     snprintf(b->told, sizeof b->told, "%s", name);
-    return engine_theta(*out, r->theta);
+    return engine_theta(*out, job->theta);
 }
 
-static sefl_status train(void *self, const trainer_round *r, float *v, uint64_t *weight)
+static sefl_status train(void *self, const train_job *job, float *v, uint64_t *weight)
 {
     sefl_status st = SEFL_OK;
     builtin *b = self;
-    client_train job = job_of(b, r);
-    SEFL_TRY(open_engine(b, &job.e, r));
-    *weight = b->c.text->tokens;
-    SEFL_TRY(client_train_local(&job, v));
+    engine *e = NULL;
+    SEFL_TRY(open_engine(b, &e, job));
+    *weight = job->text->tokens;
+    SEFL_TRY(client_train_local(job, e, v));
 done:
-    engine_free(job.e);
+    engine_free(e);
     return st;
 }
 
 /* The engine has no gradient of a single record, so records train on the processor. */
-static sefl_status open_model(builtin *b, lm **out, const trainer_round *r)
+static sefl_status open_model(builtin *b, lm **out, const train_job *job)
 {
     const char *device = b->c.device;
     if (!b->told[0] && device && strcmp(device, "cpu") != 0)
         log_warn(b->c.log, "trains on the processor", lf_str("device", device),
                  lf_str("why", "the task's unit is a record: each gradient is needed alone"));
     snprintf(b->told, sizeof b->told, "cpu");
-    SEFL_PASS(lm_new(out, &r->task->model, b->c.pool));
-    memcpy(lm_theta(*out), r->theta, r->task->params * sizeof(nn_real));
+    SEFL_PASS(lm_new(out, &job->task->model, b->c.pool));
+    memcpy(lm_theta(*out), job->theta, job->task->params * sizeof(nn_real));
     return SEFL_OK;
 }
 
-static sefl_status records(void *self, const trainer_round *r, float *v, int64_t *X, size_t *zeroed,
+static sefl_status records(void *self, const train_job *job, float *v, int64_t *X, size_t *zeroed,
                            const sefl_rng *coins)
 {
     sefl_status st = SEFL_OK;
     builtin *b = self;
-    client_train job = job_of(b, r);
-    size_t params = r->task->params;
+    size_t params = job->task->params;
     int64_t *one = NULL;
-    SEFL_TRY(open_model(b, &job.m, r));
+    lm *m = NULL;
+    SEFL_TRY(open_model(b, &m, job));
     SEFL_TRY(sefl_new(&one, params, sizeof *one));
-    SEFL_TRY(client_train_records(&job, X, zeroed, one, v, coins));
+    SEFL_TRY(client_train_records(job, m, X, zeroed, one, v, coins));
 done:
-    if (job.m) {
-        sefl_wipe(lm_theta(job.m), params * sizeof(nn_real));
-        sefl_wipe(lm_grad(job.m), params * sizeof(nn_real));
-    }
-    lm_free(job.m);
+    lm_free(m); /* wipes its memory */
     sefl_free_secret(one, one ? params * sizeof *one : 0);
     return st;
 }
@@ -112,7 +97,7 @@ void builtin_free(builtin *b)
     sefl_free(b);
 }
 
-trainer_port builtin_port(builtin *b)
+train_port builtin_port(builtin *b)
 {
-    return (trainer_port){ .self = b, .train = train, .records = records, .always = true };
+    return (train_port){ .self = b, .train = train, .records = records, .always = true };
 }

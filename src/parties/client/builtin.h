@@ -1,7 +1,8 @@
-/* builtin: the trainer (trainer.h) of the built-in models: trains them on the client's text.
+/* builtin: the port (train_job.h) of the built-in training: the model and the engine on the
+ * client's text.
  *
  *     SEFL_TRY(builtin_new(&b, &(builtin_config){ .task = t, .words = v, .text = &text }));
- *     trainer_port port = builtin_port(b);                 // b outlives the port
+ *     train_port port = builtin_port(b);                   // b outlives the port
  *     builtin_free(b);
  *
  * Unit client: it trains for local_epochs or local_steps with the engine. Unit record: it makes one
@@ -17,15 +18,12 @@
 
 #include "base/log.h"
 #include "base/pool.h"
-#include "fed/trainer.h"
-#include "model/corpus/corpus.h"
-#include "store/record_list.h"
+#include "fed/train_job.h"
 
 typedef struct builtin_config {
     const task *task;
     const vocab *words;
-    const corpus *text;
-    const record_list *list;        /* the places of the records; NULL: their order in the text */
+    const corpus *text;             /* of all jobs; builtin_new checks it */
     pool *pool;                     /* NULL: only the calling thread */
     const char *device, *precision; /* as in model/engine/engine.h; records train on the CPU */
     sefl_log *log;                  /* NULL: silent */
@@ -38,6 +36,6 @@ typedef struct builtin builtin;
 sefl_status builtin_new(builtin **out, const builtin_config *c) SEFL_MUST_CHECK;
 void builtin_free(builtin *b);
 
-trainer_port builtin_port(builtin *b);
+train_port builtin_port(builtin *b);
 
 #endif

@@ -110,9 +110,9 @@ void client_reload(client *c)
     atomic_store(&c->reload, true); /* checked before the next step */
 }
 
-void client_use_trainer(client *c, const trainer_port *port)
+void client_use_port(client *c, const train_port *port)
 {
-    c->trainer = port;
+    c->port = port;
 }
 
 const char *client_over(const client *c)
@@ -526,7 +526,7 @@ static sefl_status read_held(client *c)
     return SEFL_OK;
 }
 
-/* Gets the built-in trainer ready: its words and its text. */
+/* Gets the built-in training ready: its words and its text. */
 static sefl_status read_text(client *c)
 {
     SEFL_PASS(vocab_read(&c->words, client_store_path(c->store, CLIENT_VOCAB),
@@ -539,21 +539,20 @@ static sefl_status read_text(client *c)
     return builtin_new(&c->builtin, &(builtin_config){ .task = &c->t,
                                                        .words = c->words,
                                                        .text = &c->text,
-                                                       .list = c->list.record ? &c->list : NULL,
                                                        .pool = c->pool,
                                                        .device = c->cfg->device,
                                                        .precision = c->cfg->precision,
                                                        .log = c->o.log });
 }
 
-static sefl_status choose_trainer(client *c, trainer_port *out)
+static sefl_status choose_port(client *c, train_port *out)
 {
     const client_config *f = c->cfg;
-    SEFL_NEED(!f->eval || (!c->trainer && !c->t.external), SEFL_EINVAL,
+    SEFL_NEED(!f->eval || (!c->port && !c->t.external), SEFL_EINVAL,
               "eval is own, but this client's training is not built in: its program chooses its "
               "data itself; set eval: none");
-    if (c->trainer) {
-        *out = *c->trainer;
+    if (c->port) {
+        *out = *c->port;
     } else if (f->trainer) {
         c->hook = (hook){ .command = f->trainer,
                           .runs_in = f->trainer_folder,
@@ -577,14 +576,13 @@ static sefl_status choose_trainer(client *c, trainer_port *out)
 
 static sefl_status get_ready(client *c)
 {
-    trainer_port port;
+    train_port port;
     if (!c->t.external)
         SEFL_PASS(client_fetch(c, get_words, "fetching the vocabulary", 0));
-    SEFL_PASS(choose_trainer(c, &port));
+    SEFL_PASS(choose_port(c, &port));
     SEFL_PASS(
         client_update_new(&c->update, &(client_update_config){ .task = &c->t,
-                                                               .trainer = port,
-                                                               .client = c->me,
+                                                               .port = port,
                                                                .upload_key = c->upload.key,
                                                                .coins = &c->coins,
                                                                .pool = c->pool,

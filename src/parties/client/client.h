@@ -10,12 +10,12 @@
  *     task      verifies both signatures, then the owner's policy (policy_check; a refusal names
  *               the rule); checks in the ledger that the first round would not exceed the total
  *     words     fetches the public word list, by the hash in the task; then reads the text, unless
- *               the owner (hook.h) or the caller has another trainer
+ *               the owner's command (hook.h) or the caller trains
  *     round     verifies its header, signed by both; draws the sampling coin once and stores it
  *     model     fetches the model by the hash in the header, resuming a partial download
  *     voucher   sealed tasks: its certificate vouches for its upload key (proof.h)
- *     training  trainer.h, update.h: the finished body is on disk and marked before its first byte
- *               leaves
+ *     training  train_job.h, update.h: the finished body is on disk and marked before its first
+ *               byte leaves
  *     charge    charges its own ledger, durably, before the first byte of the body leaves
  *     upload    resumes by content hash; verifies the receipt (AS's signature, task, round, this
  *               client, these bytes) and keeps it; deletes the body
@@ -115,9 +115,9 @@ typedef struct client_options {
 sefl_status client_new(client **out, const client_options *o) SEFL_MUST_CHECK;
 void client_free(client *c);
 
-/* Trains with this port, which must outlive the client, instead of the configured trainer. Call it
+/* Trains with this port, which must outlive the client, instead of the configured one. Call it
  * before client_run. */
-void client_use_trainer(client *c, const trainer_port *port);
+void client_use_port(client *c, const train_port *port);
 
 /* Runs until the task is over or client_stop is called (SEFL_OK, but see above). After a failure,
  * the error message explains why the client cannot continue. */

@@ -53,7 +53,7 @@ struct client {
     uint8_t judged[SHA256_BYTES]; /* the model that was evaluated last ... */
     double perplexity;            /* ... and its result */
     round_end end;                /* round 0: the task is not over, or has no final model */
-    const trainer_port *trainer;  /* the caller's; NULL: the configured one */
+    const train_port *port;       /* the caller's; NULL: the configured one */
     hook hook;                    /* cfg->trainer */
     builtin *builtin;             /* no cfg->trainer */
     client_update *update;

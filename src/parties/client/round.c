@@ -318,17 +318,23 @@ static sefl_status train(client *c, uint64_t round)
                            "may have been sent, so the client does not compute it again");
     SEFL_PASS(record_list_keep(&c->list)); /* from here on the records have their turns */
     SEFL_PASS(client_store_begin(c->store, c->terms.list));
-    client_job job = { .header = &c->header,
-                       .attempt = client_store_mark(c->store)->attempt,
-                       .model = client_store_path(c->store, CLIENT_MODEL),
-                       .words = c->t.external ? NULL : client_store_path(c->store, CLIENT_VOCAB),
-                       .left_ms = c->deadline_ms > now ? c->deadline_ms - now : 0,
-                       .body = client_store_path(c->store, CLIENT_BODY),
-                       .progress = &p };
-    if (file_exists(job.body)) /* complete; only the sync of its name failed */
-        st = client_body_of(&body, job.body, head_bytes(c->t.seal));
+    const char *path = client_store_path(c->store, CLIENT_BODY);
+    const train_job job = { .task = &c->t,
+                            .round = round,
+                            .client = c->me,
+                            .attempt = client_store_mark(c->store)->attempt,
+                            .model = client_store_path(c->store, CLIENT_MODEL),
+                            .text = &c->text,
+                            .eos = c->words ? vocab_eos(c->words) : 0,
+                            .list = c->list.record ? &c->list : NULL,
+                            .words =
+                                c->t.external ? NULL : client_store_path(c->store, CLIENT_VOCAB),
+                            .left_ms = c->deadline_ms > now ? c->deadline_ms - now : 0,
+                            .progress = &p };
+    if (file_exists(path)) /* complete; only the sync of its name failed */
+        st = client_body_of(&body, path, head_bytes(c->t.seal));
     else
-        st = client_update_make(c->update, &body, &job);
+        st = client_update_make(c->update, &body, path, &c->header, &job);
     if (st == SEFL_ECANCELLED && !client_stopped(c))
         return leave_round(c, LOG_INFO, "the round closed while this client trained");
     if (st == SEFL_ERANGE)

@@ -30,7 +30,11 @@ struct client_update {
 typedef struct work {
     client_update *u;
     const task *t;
-    const client_job *job;
+    const char *path;
+    const round_header *header;
+    train_job job;               /* with theta and our progress */
+    const sefl_progress *report; /* the caller's */
+    sefl_progress own;
     float *global; /* the round's theta; then v */
     uint64_t clip; /* of the round */
     int64_t *X;    /* t->values */
@@ -79,8 +83,8 @@ bool client_body_same(const client_body *a, const client_body *b)
 static sefl_status tick(work *w, uint64_t n)
 {
     w->done += n;
-    if (!progress_report(w->job->progress, w->done, w->total))
-        return sefl_fail(SEFL_ECANCELLED, "round %" PRIu64 ": stopped", w->job->header->round);
+    if (!progress_report(w->report, w->done, w->total))
+        return sefl_fail(SEFL_ECANCELLED, "round %" PRIu64 ": stopped", w->job.round);
     return SEFL_OK;
 }
 
@@ -89,11 +93,11 @@ static sefl_status tick(work *w, uint64_t n)
 static sefl_status open_model(work *w)
 {
     uint8_t hash[SHA256_BYTES];
-    SEFL_PASS(file_sha256(hash, NULL, w->job->model));
-    SEFL_NEED(memcmp(hash, w->job->header->model, SHA256_BYTES) == 0, SEFL_EAUTH,
+    SEFL_PASS(file_sha256(hash, NULL, w->job.model));
+    SEFL_NEED(memcmp(hash, w->header->model, SHA256_BYTES) == 0, SEFL_EAUTH,
               "the model of round %" PRIu64 " is not the one that the servers signed",
-              w->job->header->round);
-    return sefl_at(task_model_read_clip(&w->global, &w->clip, w->t, w->job->model),
+              w->job.round);
+    return sefl_at(task_model_read_clip(&w->global, &w->clip, w->t, w->job.model),
                    "the round's model");
 }
 
@@ -105,38 +109,32 @@ static bool on_step(void *self, uint64_t done, uint64_t total)
     work *w = self;
     w->done = done;
     w->total = w->t->ahe.units + total;
-    return progress_report(w->job->progress, w->done, w->total);
+    return progress_report(w->report, w->done, w->total);
 }
 
 /* Zeros instead of a missing update: a missing upload would reveal something about the client's
  * data, to everyone who counts uploads. */
 static bool uploads_zeros(const work *w)
 {
-    return w->u->c.trainer.always;
+    return w->u->c.port.always;
 }
 
 static sefl_status train(work *w)
 {
     const task *t = w->t;
     client_update *u = w->u;
-    const trainer_port *port = &u->c.trainer;
-    sefl_progress progress = { .report = on_step, .self = w };
-    trainer_round r = { .task = t,
-                        .round = w->job->header->round,
-                        .theta = w->global,
-                        .client = u->c.client,
-                        .words = w->job->words,
-                        .left_ms = w->job->left_ms,
-                        .progress = &progress };
+    const train_port *port = &u->c.port;
+    w->own = (sefl_progress){ .report = on_step, .self = w };
+    w->job.theta = w->global, w->job.progress = &w->own;
     uint64_t weight = t->weight_cap;
     if (t->unit == TASK_UNIT_RECORD) {
         size_t zeroed = 0;
         SEFL_PASS(sefl_new(&w->X, t->values, sizeof *w->X));
-        SEFL_PASS(port->records(port->self, &r, w->global, w->X, &zeroed, &w->coins));
+        SEFL_PASS(port->records(port->self, &w->job, w->global, w->X, &zeroed, &w->coins));
         u->diverged = zeroed > 0;
         return SEFL_OK;
     }
-    sefl_status st = port->train(port->self, &r, w->global, &weight);
+    sefl_status st = port->train(port->self, &w->job, w->global, &weight);
     u->diverged = st == SEFL_ERANGE && uploads_zeros(w);
     if (u->diverged)
         snprintf(u->why, sizeof u->why, "%s", sefl_last_error());
@@ -169,11 +167,11 @@ static sefl_status encrypt(work *w, client_body *out)
         SEFL_TRY(ahe_enc_new(&u->enc, w->t->pub, p, u->c.pool, NULL));
     SEFL_TRY(tick(w, 0));
     SEFL_TRY(sefl_new(&window, piece, p->unit_bytes));
-    SEFL_TRY(coins_for(u->c.coins, &rng, "encrypt", w->job->header->round, w->job->attempt));
-    SEFL_TRY(coins_for(u->c.coins, &salts, "salt", w->job->header->round, w->job->attempt));
-    task_upload_context(context, w->t, w->job->header->round, u->c.client);
+    SEFL_TRY(coins_for(u->c.coins, &rng, "encrypt", w->job.round, w->job.attempt));
+    SEFL_TRY(coins_for(u->c.coins, &salts, "salt", w->job.round, w->job.attempt));
+    task_upload_context(context, w->t, w->job.round, w->job.client);
     SEFL_TRY(ahe_upload_new(&up, p, u->enc, context, &rng));
-    SEFL_TRY(outfile_open(&file, w->job->body, 0600));
+    SEFL_TRY(outfile_open(&file, w->path, 0600));
     SEFL_TRY(outfile_put(&file, front, before));
     SEFL_TRY(update_salt(salt, &name, &salts));
     SEFL_TRY(outfile_put(&file, salt, sizeof salt));
@@ -188,8 +186,8 @@ static sefl_status encrypt(work *w, client_body *out)
     if (before > 0) {
         SEFL_TRY(update_head(front,
                              &(update_facts){ .task = w->t,
-                                              .header = w->job->header,
-                                              .client = u->c.client,
+                                              .header = w->header,
+                                              .client = w->job.client,
                                               .upload_key = u->c.upload_key },
                              up, body.hash, &rng));
         SEFL_TRY(outfile_patch(&file, 0, front, before));
@@ -211,18 +209,26 @@ static void clear_work(work *w)
     sefl_free_secret(w->X, w->X ? w->t->values * sizeof *w->X : 0);
 }
 
-sefl_status client_update_make(client_update *u, client_body *out, const client_job *job)
+sefl_status client_update_make(client_update *u, client_body *out, const char *path,
+                               const round_header *header, const train_job *job)
 {
     sefl_status st = SEFL_OK;
-    work w = { .u = u, .t = u->c.task, .job = job, .total = u->c.task->ahe.units };
+    work w = { .u = u,
+               .t = u->c.task,
+               .path = path,
+               .header = header,
+               .job = *job,
+               .report = job->progress,
+               .total = u->c.task->ahe.units };
     client_body made = { 0 };
     *out = made;
     u->diverged = false;
     u->why[0] = 0;
-    const uint64_t round = job->header->round;
+    const uint64_t round = job->round;
+    assert(round == header->round);
     SEFL_CHECK(round >= 1, SEFL_EINVAL, "rounds count from 1");
-    SEFL_CHECK(!file_exists(job->body), SEFL_EEXIST,
-               "round %" PRIu64 " was already encrypted: its bytes are in %s", round, job->body);
+    SEFL_CHECK(!file_exists(path), SEFL_EEXIST,
+               "round %" PRIu64 " was already encrypted: its bytes are in %s", round, path);
     SEFL_TRY(coins_for(u->c.coins, &w.coins, "round", round, job->attempt));
     SEFL_TRY(open_model(&w));
     SEFL_TRY(train(&w));
@@ -257,8 +263,8 @@ sefl_status client_update_new(client_update **out, const client_update_config *c
     bool records = t->unit == TASK_UNIT_RECORD;
     SEFL_NEED(!records || (t->weights == TASK_EQUAL && t->records_max >= 1), SEFL_EINVAL,
               "unit record needs equal weights and records_max");
-    SEFL_NEED(!records || c->trainer.records, SEFL_EINVAL,
-              "the task protects single records: only the built-in trainer can train them apart");
+    SEFL_NEED(!records || c->port.records, SEFL_EINVAL,
+              "the task protects single records: only the built-in training can keep them apart");
     SEFL_NEED(!task_is_sealed(t) || c->upload_key, SEFL_EINVAL,
               "a sealed task needs an upload key");
     SEFL_NEED(t->ahe.values == t->values && t->layout.trained == task_trained(t) &&

@@ -1,30 +1,30 @@
-/* client_update: gets a client's update in a round from its trainer and writes the finished
- * ciphertext file.
+/* client_update: has a client's update in a round trained and writes the finished ciphertext file.
  *
- *     SEFL_TRY(client_update_new(&u, &(client_update_config){ .task = t, .trainer = port,
- *                                                             .client = id, .coins = &coins }));
- *     SEFL_TRY(client_update_make(u, &body, &(client_job){ .header = &header, .model = "model",
- *                                                          .body = "round-3.body" }));
+ *     SEFL_TRY(client_update_new(&u, &(client_update_config){ .task = t, .port = port,
+ *                                                             .coins = &coins }));
+ *     SEFL_TRY(client_update_make(u, &body, "round-3.body", &header,
+ *                                 &(train_job){ .task = t, .round = 3, .attempt = 1,
+ *                                               .client = id, .model = "model" }));
  *     ...upload the file; body.hash and body.bytes name it...
  *
  * client_update_make works in four steps; only the file leaves the process:
  *   1. It checks the model file's hash against the signed header, then the model against the task.
- *   2. The trainer trains (trainer.h). Unit client: v = theta_local - theta_global. Unit record:
- *      the trainer makes one separate step for each record and quantises it.
+ *   2. The port trains (train_job.h). Unit client: v = theta_local - theta_global. Unit record:
+ *      it makes one separate step for each record and quantises it.
  *   3. Unit client: it clips v and quantises it stochastically to integers X, with coins "round"
- *      (train.h). If the built-in trainer has no usable update (SEFL_ERANGE), X is zero, even the
- *      weight slot; with other trainers the call fails.
+ *      (train.h). If the built-in training has no usable update (SEFL_ERANGE), X is zero, even
+ *      the weight slot; with a trainer the call fails.
  *   4. It encrypts X unit by unit, with coins "encrypt", into a temporary file. In a sealed task
  *      the head comes first (protocol/head.h), then the salt, with coins "salt", then the units. It
- *      syncs the file, then renames it to `body`, so a file of that name is always complete.
+ *      syncs the file, then renames it to `path`, so a file of that name is always complete.
  *
  * A body is made only once: if the file exists, nothing is encrypted (SEFL_EEXIST), and a retry
  * sends the same bytes. Any other body has another attempt number, and so a new seed and salt.
  *
- * Memory, for a model of d values: during training 4d bytes (records: 12d) and what the trainer
- * needs; afterwards 12d bytes and 1 MiB; between rounds only the key's tables (Paillier: at most
- * 96 MiB). Secret: v, X, coins, seed, upload key; our copies are wiped. Not constant-time (it runs
- * on the owner's machine). Threads: one owner; uses the pool. */
+ * Memory, for a model of d values: during training 4d bytes (records: 12d) and what training needs;
+ * afterwards 12d bytes and 1 MiB; between rounds only the key's tables (Paillier: at most 96 MiB).
+ * Secret: v, X, coins, seed, upload key; our copies are wiped. Not constant-time (it runs on the
+ * owner's machine). Threads: one owner; uses the pool. */
 #ifndef ROLES_CLIENT_UPDATE_H
 #define ROLES_CLIENT_UPDATE_H
 
@@ -32,7 +32,7 @@
 #include "base/coins.h"
 #include "base/pool.h"
 #include "base/progress.h"
-#include "fed/trainer.h"
+#include "fed/train_job.h"
 #include "protocol/head.h"
 #include "protocol/round.h"
 
@@ -41,24 +41,13 @@ typedef void client_observer(void *ctx, uint64_t round, const int64_t *X, size_t
 
 typedef struct client_update_config {
     const task *task;
-    trainer_port trainer;
-    const uint8_t *client;      /* 32 bytes: fingerprint of its certificate */
+    train_port port;
     const sign_key *upload_key; /* sealed tasks; otherwise NULL */
     const sefl_coins *coins;
     pool *pool; /* NULL: only the calling thread */
     client_observer *observe;
     void *observe_ctx;
 } client_update_config;
-
-typedef struct client_job {
-    const round_header *header; /* verified (protocol/participant.h): round, model, CSP's key */
-    uint64_t attempt;
-    const char *model;             /* file that the round starts from */
-    const char *words;             /* the task's word list, for the trainer; NULL: none */
-    uint64_t left_ms;              /* time until the deadline, for the trainer */
-    const char *body;              /* file to create */
-    const sefl_progress *progress; /* training steps, then units; may stop the job */
-} client_job;
 
 typedef struct client_body {
     uint8_t hash[BLAKE3_BYTES]; /* the update's name (crypto/update_name.h) */
@@ -68,17 +57,19 @@ typedef struct client_body {
 
 typedef struct client_update client_update;
 
-/* Everything that the config points to must outlive the result. SEFL_EINVAL if the trainer does not
+/* Everything that the config points to must outlive the result. SEFL_EINVAL if the port does not
  * fit the task. */
 sefl_status client_update_new(client_update **out, const client_update_config *c) SEFL_MUST_CHECK;
 void client_update_free(client_update *u);
 
-/* SEFL_EAUTH: the model is not the signed one. SEFL_EEXIST: the body exists already. SEFL_ERANGE:
- * the trainer has no usable update in this round, and the message says why. */
-sefl_status client_update_make(client_update *u, client_body *out,
-                               const client_job *job) SEFL_MUST_CHECK;
+/* Creates the file `path`. The header is verified (protocol/participant.h). job is complete but for
+ * theta, which is read from job->model; its progress counts training steps, then units, and may
+ * stop the work. SEFL_EAUTH: the model is not the signed one. SEFL_EEXIST: the body exists already.
+ * SEFL_ERANGE: there is no usable update in this round, and the message says why. */
+sefl_status client_update_make(client_update *u, client_body *out, const char *path,
+                               const round_header *header, const train_job *job) SEFL_MUST_CHECK;
 
-/* True if the trainer had no usable update in the latest client_update_make, so that all of X (unit
+/* True if training had no usable update in the latest client_update_make, so that all of X (unit
  * record: some records) is zeros. Only for the owner's log; client_update_why is the reason, ""
  * for records. */
 bool client_update_diverged(const client_update *u);

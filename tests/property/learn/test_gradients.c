@@ -127,13 +127,10 @@ static double trial_gradient(trial *t, bool add)
 {
     double loss;
     size_t n;
-    lm_batch b = { t->words[1], t->next[1], t->v->steps, t->v->batch };
+    lm_batch b = { t->words[1], t->next[1], t->v->steps, t->v->batch, 1, add };
     memcpy(lm_state(t->m, &n), t->state, t->state_n * sizeof *t->state);
-    CHECK_OK(
-        lm_gradient(t->m, &b,
-                    &(lm_gradient_args){
-                        .dropout = t->v->dropout, .key = { 3 }, .step = 9, .scale = 1, .add = add },
-                    &loss));
+    CHECK_OK(lm_gradient(t->m, &b, &(nn_dropout){ .rate = t->v->dropout, .key = { 3 }, .step = 9 },
+                         &loss));
     return loss;
 }
 

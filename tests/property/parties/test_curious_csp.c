@@ -164,9 +164,9 @@ static sefl_status salted_get(void *self, sefl_rng *out, const char *purpose, ui
     return SEFL_OK;
 }
 
-static sefl_status diverges(void *self, const trainer_round *r, float *v, uint64_t *weight)
+static sefl_status diverges(void *self, const train_job *job, float *v, uint64_t *weight)
 {
-    (void)self, (void)r, (void)v, (void)weight;
+    (void)self, (void)job, (void)v, (void)weight;
     return sefl_fail(SEFL_ERANGE, "no usable update");
 }
 
@@ -183,15 +183,16 @@ static void bodies_of_the_role(void **state)
     unsigned known;
     CHECK_OK(client_update_new(
         &u, &(client_update_config){ .task = &fx.t,
-                                     .trainer = { .train = diverges, .always = true },
-                                     .client = fx.client,
+                                     .port = { .train = diverges, .always = true },
                                      .upload_key = fx.upload,
                                      .coins = &coins }));
     for (unsigned i = 0; i < 2; i++) {
         const char *path = folder_path("body");
         client_body body;
         CHECK_OK(client_update_make(
-            u, &body, &(client_job){ .header = &fx.header, .model = fx.model, .body = path }));
+            u, &body, path, &fx.header,
+            &(train_job){
+                .task = &fx.t, .round = fx.header.round, .client = fx.client, .model = fx.model }));
         assert_true(client_update_diverged(u));
         CHECK_OK(file_read(&made[i], path, 1 << 24));
         if (tested(buf_span(&made[i]), 0, &known) > 0)

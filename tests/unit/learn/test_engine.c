@@ -29,7 +29,7 @@ static const recipe recipes[] = {
 typedef struct run {
     pool *p;
     engine *e;
-    engine_job job;
+    train_steps how;
     float *theta; /* the initial values */
     size_t bytes;
 } run;
@@ -39,15 +39,15 @@ static sefl_status run_open(run *r, size_t size, size_t how, unsigned threads)
     sefl_status st = SEFL_OK;
     lm *m = NULL;
     const recipe *k = &recipes[how];
-    *r = (run){ .job = { .words = text,
+    *r = (run){ .how = { .words = text,
                          .n = WORDS,
                          .columns = sizes[size].batch,
                          .steps = sizes[size].steps,
                          .lr = k->lr,
                          .lr_decay = k->decay,
                          .clip = k->clip,
-                         .dropout = k->dropout } };
-    lm_dropout_key(r->job.dropout_key, 3);
+                         .dropout.rate = k->dropout } };
+    lm_dropout_key(r->how.dropout.key, 3);
     SEFL_TRY(pool_new(&r->p, threads));
     optim_config steps_by = { .kind = k->kind, .weight_decay = k->weight_decay };
     SEFL_TRY(engine_new(
@@ -58,7 +58,7 @@ static sefl_status run_open(run *r, size_t size, size_t how, unsigned threads)
     lm_init(m, 11);
     memcpy(r->theta, lm_theta(m), r->bytes);
     SEFL_TRY(engine_theta(r->e, r->theta));
-    SEFL_TRY(engine_start(r->e, 0, &r->job));
+    SEFL_TRY(engine_start(r->e, 0, &r->how));
 done:
     lm_free(m);
     return st;
@@ -87,8 +87,8 @@ static float *theta_of(run *r, uint32_t part)
     return v;
 }
 
-/* Every number equals the trainer's. */
-static void test_is_the_trainer(void **state)
+/* Every number equals that of model/train.h. */
+static void test_is_train(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SIZES; i++)
@@ -96,29 +96,32 @@ static void test_is_the_trainer(void **state)
             enum { STEPS = 30 };
             run r;
             lm *m;
-            trainer *t;
+            train_run *t;
             train_info info;
             double loss = 0, mean, want;
             uint64_t words = 0;
             CHECK_OK(run_open(&r, i, k, 2));
             CHECK_OK(lm_new(&m, &sizes[i], NULL));
             memcpy(lm_theta(m), r.theta, r.bytes);
-            train_config how = { .lr = recipes[k].lr,
-                                 .lr_decay = recipes[k].decay,
-                                 .clip = recipes[k].clip,
-                                 .dropout = recipes[k].dropout,
-                                 .optim = { .kind = recipes[k].kind,
-                                            .weight_decay = recipes[k].weight_decay } };
-            lm_dropout_key(how.key, 3);
-            CHECK_OK(trainer_new(&t, m, NULL, &how, text, WORDS));
+            train_steps how = { .words = text,
+                                .n = WORDS,
+                                .lr = recipes[k].lr,
+                                .lr_decay = recipes[k].decay,
+                                .clip = recipes[k].clip,
+                                .dropout.rate = recipes[k].dropout };
+            lm_dropout_key(how.dropout.key, 3);
+            CHECK_OK(train_new(
+                &t, m, NULL,
+                &(optim_config){ .kind = recipes[k].kind, .weight_decay = recipes[k].weight_decay },
+                &how));
             for (int s = 0; s < STEPS; s++) {
-                CHECK_OK(trainer_step(t, &info));
+                CHECK_OK(train_step(t, &info));
                 loss += info.loss * (double)info.words;
                 words += info.words;
             }
             steps(&r, STEPS - 7);
             engine_progress p = steps(&r, 7);
-            const train_cursor *at = trainer_at(t);
+            const train_cursor *at = train_at(t);
             assert_true(p.at.done == STEPS && p.at.epoch == at->epoch && p.at.row == at->row);
             assert_true(p.norm == info.norm && !p.finished && !p.diverged);
             float *theta = theta_of(&r, ENGINE_THETA), *delta = theta_of(&r, ENGINE_DELTA);
@@ -126,8 +129,8 @@ static void test_is_the_trainer(void **state)
             for (size_t j = 0; j < engine_count(r.e); j++)
                 assert_true(delta[j] == theta[j] - r.theta[j]);
             /* a limit, and sums over the whole call */
-            r.job.limit = STEPS;
-            CHECK_OK(engine_start(r.e, 0, &r.job));
+            r.how.limit = STEPS;
+            CHECK_OK(engine_start(r.e, 0, &r.how));
             CHECK_OK(engine_train(r.e, 1, &p, NULL));
             assert_true(p.finished && p.at.done == STEPS && p.words == words);
             assert_true(fabs(p.loss - loss) < 1e-9 * loss);
@@ -144,7 +147,7 @@ static void test_is_the_trainer(void **state)
             float *after = theta_of(&r, ENGINE_THETA);
             assert_memory_equal(theta, after, r.bytes);
             sefl_free(theta), sefl_free(delta), sefl_free(after);
-            trainer_free(t);
+            train_free(t);
             lm_free(m);
             run_close(&r);
         }
@@ -155,7 +158,7 @@ static void test_misuse(void **state)
     run r;
     float x[4] = { 0 };
     double mean;
-    engine_job job;
+    train_steps how;
     engine_progress p;
     (void)state;
     CHECK_OK(run_open(&r, 0, 0, 1));
@@ -163,14 +166,14 @@ static void test_misuse(void **state)
     CHECK_STATUS(engine_write(r.e, 0, ENGINE_DELTA, r.theta, r.bytes), SEFL_EINVAL);
     CHECK_STATUS(engine_evaluate(r.e, 0, text, 19, 0, &mean, NULL), SEFL_EINVAL);
     for (int i = 0; i < 5; i++) {
-        job = r.job;
-        *(i == 0 ? &job.lr : i == 1 ? &job.clip : &job.dropout) = i == 2 ? 1 : i < 2 ? -1 : 0;
-        job.n = i == 3 ? 1 : job.n;
-        job.columns = i == 4 ? 99 : job.columns;
-        CHECK_STATUS(engine_start(r.e, 0, &job), SEFL_EINVAL);
+        how = r.how;
+        *(i == 0 ? &how.lr : i == 1 ? &how.clip : &how.dropout.rate) = i == 2 ? 1 : i < 2 ? -1 : 0;
+        how.n = i == 3 ? 1 : how.n;
+        how.columns = i == 4 ? 99 : how.columns;
+        CHECK_STATUS(engine_start(r.e, 0, &how), SEFL_EINVAL);
     }
-    job = r.job, job.lr = 1e30, job.clip = 0;
-    CHECK_OK(engine_start(r.e, 0, &job));
+    how = r.how, how.lr = 1e30, how.clip = 0;
+    CHECK_OK(engine_start(r.e, 0, &how));
     CHECK_OK(engine_train(r.e, 1, &p, NULL));
     assert_true(p.diverged && !p.finished && p.at.done < 10);
     engine *e;
@@ -222,17 +225,17 @@ static void test_resume(void **state)
             run a, b;
             sefl_buf at = { 0 }, end[2] = { 0 };
             CHECK_OK(run_open(&a, i, k, 1));
-            uint64_t stop = train_layout_of(WORDS, a.job.columns, a.job.steps).steps_per_epoch + 2;
+            uint64_t stop = train_layout_of(&a.how).steps_per_epoch + 2;
             steps(&a, stop);
-            CHECK_OK(engine_save(a.e, 0, &at, &a.job, 3));
+            CHECK_OK(engine_save(a.e, 0, &at, &a.how, 3));
             steps(&a, 9);
             CHECK_OK(run_open(&b, i, k, 2));
             steps(&b, 1);
-            CHECK_OK(engine_load(b.e, 0, buf_span(&at), &b.job, 3));
+            CHECK_OK(engine_load(b.e, 0, buf_span(&at), &b.how, 3));
             engine_progress p = steps(&b, 9);
             assert_true(p.at.done == stop + 9 && p.at.epoch == 1);
-            CHECK_OK(engine_save(a.e, 0, &end[0], &a.job, 3)); /* all parts */
-            CHECK_OK(engine_save(b.e, 0, &end[1], &b.job, 3));
+            CHECK_OK(engine_save(a.e, 0, &end[0], &a.how, 3)); /* all parts */
+            CHECK_OK(engine_save(b.e, 0, &end[1], &b.how, 3));
             assert_int_equal(end[0].n, end[1].n);
             assert_memory_equal(end[0].p, end[1].p, end[0].n);
             run_close(&a), run_close(&b);
@@ -260,23 +263,23 @@ static void test_bad_checkpoints(void **state)
     (void)state;
     CHECK_OK(run_open(&r, 0, 2, 1));
     steps(&r, 3);
-    CHECK_OK(engine_save(r.e, 0, &at, &r.job, 3));
+    CHECK_OK(engine_save(r.e, 0, &at, &r.how, 3));
     float *before = theta_of(&r, ENGINE_THETA);
     for (size_t n = 0; n < at.n; n += n < 200 ? 1 : 997)
-        CHECK_STATUS(engine_load(r.e, 0, span_of(at.p, n), &r.job, 3), SEFL_EPROTO);
+        CHECK_STATUS(engine_load(r.e, 0, span_of(at.p, n), &r.how, 3), SEFL_EPROTO);
     for (size_t i = 0; i < at.n; i += i < 200 ? 1 : 997) {
         at.p[i] ^= 4;
-        CHECK_STATUS(engine_load(r.e, 0, buf_span(&at), &r.job, 3), SEFL_EPROTO);
+        CHECK_STATUS(engine_load(r.e, 0, buf_span(&at), &r.how, 3), SEFL_EPROTO);
         at.p[i] ^= 4;
     }
-    engine_job job = r.job;
-    job.lr = 0.02;
-    CHECK_STATUS(engine_load(r.e, 0, buf_span(&at), &job, 3), SEFL_EINVAL);
+    train_steps how = r.how;
+    how.lr = 0.02;
+    CHECK_STATUS(engine_load(r.e, 0, buf_span(&at), &how, 3), SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "lr is "));
-    CHECK_STATUS(engine_load(r.e, 0, buf_span(&at), &r.job, 4), SEFL_EINVAL);
+    CHECK_STATUS(engine_load(r.e, 0, buf_span(&at), &r.how, 4), SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "seed is "));
     text[WORDS / 2] ^= 1; /* another text of the same length */
-    CHECK_STATUS(engine_load(r.e, 0, buf_span(&at), &r.job, 3), SEFL_EINVAL);
+    CHECK_STATUS(engine_load(r.e, 0, buf_span(&at), &r.how, 3), SEFL_EINVAL);
     assert_non_null(strstr(sefl_last_error(), "text is "));
     text[WORDS / 2] ^= 1;
     static const uint64_t rows[] = { UINT64_MAX, UINT64_MAX - 1, WORDS };
@@ -287,13 +290,13 @@ static void test_bad_checkpoints(void **state)
         uint8_t digest[SHA256_BYTES];
         sha256_of(digest, buf_span(&forged));
         CHECK_OK(wr_raw(&forged, digest, sizeof digest));
-        CHECK_STATUS(engine_load(r.e, 0, buf_span(&forged), &r.job, 3), SEFL_EPROTO);
+        CHECK_STATUS(engine_load(r.e, 0, buf_span(&forged), &r.how, 3), SEFL_EPROTO);
         assert_non_null(strstr(sefl_last_error(), "checkpoint: row "));
         buf_clear(&forged);
     }
     float *after = theta_of(&r, ENGINE_THETA);
     assert_memory_equal(before, after, r.bytes);
-    CHECK_OK(engine_load(r.e, 0, buf_span(&at), &r.job, 3));
+    CHECK_OK(engine_load(r.e, 0, buf_span(&at), &r.how, 3));
     sefl_free(before), sefl_free(after);
     buf_clear(&at);
     run_close(&r);
@@ -309,8 +312,8 @@ static sefl_status whole_life(void)
     SEFL_TRY(run_open(&r, 0, 2, 2));
     SEFL_TRY(engine_run(r.e, 1, 1, &p));
     SEFL_TRY(engine_evaluate(r.e, 0, text, WORDS, 0, &mean, NULL));
-    SEFL_TRY(engine_save(r.e, 0, &b, &r.job, 3));
-    SEFL_TRY(engine_load(r.e, 0, buf_span(&b), &r.job, 3));
+    SEFL_TRY(engine_save(r.e, 0, &b, &r.how, 3));
+    SEFL_TRY(engine_load(r.e, 0, buf_span(&b), &r.how, 3));
 done:
     buf_clear(&b);
     run_close(&r);
@@ -376,7 +379,7 @@ static void test_plugin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_is_the_trainer),
+        cmocka_unit_test(test_is_train),
         cmocka_unit_test(test_misuse),
         cmocka_unit_test(test_stop),
         cmocka_unit_test(test_resume),

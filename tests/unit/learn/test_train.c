@@ -8,34 +8,46 @@
 #include <math.h>
 #include <string.h>
 
-static const train_config recipes[] = {
-    { .lr = 2, .clip = 0.25, .dropout = 0.2, .key = { 3 }, .lr_decay = 0.5 },
-    { .lr = 0.1, .clip = 0.5, .dropout = 0.1, .optim.kind = OPTIM_MOMENTUM },
-    { .lr = 0.01, .clip = 1, .dropout = 0.2, .optim.kind = OPTIM_ADAM },
+typedef struct recipe {
+    train_steps how;
+    optim_config optim;
+} recipe;
+
+static const recipe recipes[] = {
+    { .how = { .lr = 2, .clip = 0.25, .dropout = { 0.2, { 3 } }, .lr_decay = 0.5 } },
+    { .how = { .lr = 0.1, .clip = 0.5, .dropout.rate = 0.1 }, .optim.kind = OPTIM_MOMENTUM },
+    { .how = { .lr = 0.01, .clip = 1, .dropout.rate = 0.2 }, .optim.kind = OPTIM_ADAM },
 };
 #define RECIPES (sizeof recipes / sizeof recipes[0])
 
 typedef struct run {
     pool *p;
     lm *m;
-    trainer *t;
+    train_run *t;
 } run;
 
-static sefl_status run_open(run *r, const lm_config *cfg, const train_config *tc, unsigned threads)
+/* Begins training on the first n words of the text. */
+static sefl_status begin(train_run **t, lm *m, pool *p, recipe how, size_t n)
+{
+    how.how.words = text, how.how.n = n;
+    return train_new(t, m, p, &how.optim, &how.how);
+}
+
+static sefl_status run_open(run *r, const lm_config *cfg, const recipe *how, unsigned threads)
 {
     sefl_status st = SEFL_OK;
     *r = (run){ 0 };
     SEFL_TRY(pool_new(&r->p, threads));
     SEFL_TRY(lm_new(&r->m, cfg, r->p));
     lm_init(r->m, 11);
-    SEFL_TRY(trainer_new(&r->t, r->m, r->p, tc, text, WORDS));
+    SEFL_TRY(begin(&r->t, r->m, r->p, *how, WORDS));
 done:
     return st;
 }
 
 static void run_close(run *r)
 {
-    trainer_free(r->t);
+    train_free(r->t);
     lm_free(r->m);
     pool_free(r->p);
     *r = (run){ 0 };
@@ -45,7 +57,7 @@ static void steps(run *r, int n)
 {
     train_info info;
     for (int i = 0; i < n; i++)
-        CHECK_OK(trainer_step(r->t, &info));
+        CHECK_OK(train_step(r->t, &info));
 }
 
 /* One step of each optimiser on three numbers, by hand. */
@@ -89,14 +101,14 @@ static void test_only(void **state)
         for (size_t k = 0; k < RECIPES * 2; k++) {
             run all, some;
             lm_config cfg = sizes[i];
-            train_config tc = recipes[k % RECIPES];
+            recipe tc = recipes[k % RECIPES];
             train_info info;
             tc.optim.weight_decay = 0.01;
             cfg.only = cfg.tied ? only[1] : only[k % 2];
             CHECK_OK(run_open(&all, &sizes[i], &tc, 1));
             CHECK_OK(run_open(&some, &cfg, &tc, 1));
-            CHECK_OK(trainer_gradient(all.t, &info));
-            CHECK_OK(trainer_gradient(some.t, &info));
+            CHECK_OK(train_gradient(all.t, &info));
+            CHECK_OK(train_gradient(some.t, &info));
             const layout *l = lm_layout(some.m);
             assert_true(l->trained > 0 && l->trained < l->count);
             for (size_t t = 0; t < l->n; t++) {
@@ -172,8 +184,8 @@ static void test_learning(void **state)
         for (size_t k = 0; k < RECIPES; k++) {
             run r;
             double before, after;
-            train_config tc = recipes[k];
-            tc.lr_decay = 1, tc.dropout = 0, tc.lr *= 2;
+            recipe tc = recipes[k];
+            tc.how.lr_decay = 1, tc.how.dropout.rate = 0, tc.how.lr *= 2;
             CHECK_OK(run_open(&r, &sizes[i], &tc, 1));
             CHECK_OK(lm_evaluate(r.m, text, WORDS, &before, NULL));
             assert_true(fabs(before - log(VOCAB)) < 0.3);
@@ -203,8 +215,8 @@ static void test_threads_and_seed(void **state)
             run_close(&r);
         }
         run r;
-        train_config other = recipes[i % RECIPES];
-        other.key[0] = 99; /* other masks */
+        recipe other = recipes[i % RECIPES];
+        other.how.dropout.key[0] = 99; /* other masks */
         CHECK_OK(run_open(&r, &sizes[i], &other, 1));
         steps(&r, 15);
         assert_memory_not_equal(first, lm_theta(r.m), lm_count(r.m) * sizeof *first);
@@ -220,9 +232,9 @@ static void test_divergence(void **state)
     train_info info;
     sefl_status st = SEFL_OK;
     (void)state;
-    CHECK_OK(run_open(&r, &sizes[0], &(train_config){ .lr = 1e30 }, 1));
+    CHECK_OK(run_open(&r, &sizes[0], &(recipe){ .how.lr = 1e30 }, 1));
     for (int i = 0; i < 5 && st == SEFL_OK; i++)
-        st = trainer_step(r.t, &info);
+        st = train_step(r.t, &info);
     assert_int_equal(st, SEFL_ERANGE);
     assert_non_null(strstr(sefl_last_error(), "diverged"));
     assert_non_null(strstr(sefl_last_error(), "step"));
@@ -239,32 +251,12 @@ static void test_divergence(void **state)
             for (size_t j = 0; j < p[k].count; j++)
                 lm_theta(r.m)[p[k].offset + j] = NAN;
             nn_real kept = lm_theta(r.m)[p[k == 0 ? 1 : 0].offset];
-            sefl_status got = trainer_step(r.t, &info);
+            sefl_status got = train_step(r.t, &info);
             if (got != SEFL_ERANGE)
                 fail_msg("model %zu: NaN in %s passed", i, p[k].name);
             assert_true(lm_theta(r.m)[p[k == 0 ? 1 : 0].offset] == kept);
             run_close(&r);
         }
-}
-
-typedef struct seen {
-    size_t records;
-    double *sum;
-    size_t count;
-    double loss;
-} seen;
-
-static sefl_status add_record(void *ctx, size_t record, const nn_real *grad, const lm_span *spans,
-                              size_t span_count, double loss)
-{
-    seen *s = ctx;
-    assert_int_equal(record, s->records);
-    s->records++;
-    s->loss += loss;
-    for (size_t i = 0; i < span_count; i++)
-        for (size_t k = 0; k < spans[i].count; k++)
-            s->sum[spans[i].offset + k] += grad[spans[i].offset + k];
-    return SEFL_OK;
 }
 
 /* A decoder of denormals, as a hostile model may have: the gradient of everything below it is 0,
@@ -301,8 +293,8 @@ static void test_denormals(void **state)
             if (strcmp(l->tensor[k].name, "decoder.weight") == 0)
                 for (size_t j = 0; j < l->tensor[k].count; j++)
                     lm_theta(m)[l->tensor[k].offset + j] = least / 16 * (nn_real)(j % 7);
-        lm_gradient_args args = { .scale = 1 };
-        CHECK_OK(lm_gradient(m, &(lm_batch){ word, word, 4, 9 }, &args, &loss));
+        const lm_batch b = { word, word, 4, 9, .scale = 1 };
+        CHECK_OK(lm_gradient(m, &b, &(nn_dropout){ 0 }, &loss));
         for (size_t k = 0; k < l->n; k++)
             for (size_t j = 0; j < l->tensor[k].count; j++)
                 if (strncmp(l->tensor[k].name, "decoder", 7) != 0)
@@ -321,44 +313,41 @@ static void test_records(void **state)
     for (size_t i = 0; i < SIZES; i++) {
         enum { LEN = 4, RECORDS = 5 };
         lm *m;
-        size_t border[RECORDS + 1], n, spans;
+        size_t spans, n;
         uint32_t input[LEN * RECORDS], target[LEN * RECORDS];
-        double loss;
+        double loss, losses = 0, *sum;
+        const uint32_t *first = text + 10;
         CHECK_OK(lm_new(&m, &sizes[i], NULL));
         lm_init(m, 4);
         n = lm_count(m);
-        seen s = { .count = n };
-        CHECK_OK(sefl_new(&s.sum, n, sizeof *s.sum));
-        for (size_t r = 0; r <= RECORDS; r++)
-            border[r] = 10 + r * LEN;
-        CHECK_OK(
-            train_records(m, text, border, RECORDS, 0, &(train_records_args){ 0 }, add_record, &s));
-        assert_int_equal(s.records, RECORDS);
+        CHECK_OK(sefl_new(&sum, n, sizeof *sum));
+        for (size_t r = 0; r < RECORDS; r++) {
+            CHECK_OK(train_record(m, &loss, first + r * LEN, LEN, 0, 0, 0, r));
+            const lm_span *at = lm_spans(m, &spans);
+            for (size_t j = 0; j < spans; j++)
+                for (size_t k = at[j].offset; k < at[j].offset + at[j].count; k++)
+                    sum[k] += lm_grad(m)[k];
+            losses += loss;
+        }
         for (size_t t = 0; t < LEN; t++)
             for (size_t r = 0; r < RECORDS; r++) {
-                target[t * RECORDS + r] = text[border[r] + t];
-                input[t * RECORDS + r] = t == 0 ? 0 : text[border[r] + t - 1];
+                target[t * RECORDS + r] = first[r * LEN + t];
+                input[t * RECORDS + r] = t == 0 ? 0 : first[r * LEN + t - 1];
             }
         lm_state_reset(m);
-        CHECK_OK(lm_gradient(m, &(lm_batch){ input, target, LEN, RECORDS },
-                             &(lm_gradient_args){ .scale = 1.0 / LEN }, &loss));
-        assert_true(fabs(loss / LEN - s.loss) < 1e-4);
+        CHECK_OK(lm_gradient(m, &(lm_batch){ input, target, LEN, RECORDS, .scale = 1.0 / LEN },
+                             &(nn_dropout){ 0 }, &loss));
+        assert_true(fabs(loss / LEN - losses) < 1e-4);
         double scale = 0;
         for (size_t k = 0; k < n; k++)
-            scale = fmax(scale, fabs(s.sum[k]));
+            scale = fmax(scale, fabs(sum[k]));
         for (size_t k = 0; k < n; k++)
-            assert_true(fabs(lm_grad(m)[k] - s.sum[k]) < 1e-5 * scale);
-        (void)lm_spans(m, &spans);
-        border[1] = border[0];
-        CHECK_STATUS(
-            train_records(m, text, border, 1, 0, &(train_records_args){ 0 }, add_record, &s),
-            SEFL_EINVAL);
+            assert_true(fabs(lm_grad(m)[k] - sum[k]) < 1e-5 * scale);
+        CHECK_STATUS(train_record(m, &loss, text, 0, 0, 0, 0, 0), SEFL_EINVAL);
         /* longer than a batch's steps: read in parts, state carried */
-        border[0] = 0, border[1] = 3 * sizes[i].steps + 1;
-        s.records = 0;
-        CHECK_OK(train_records(m, text, border, 1, 0, &(train_records_args){ .dropout = 0.2 },
-                               add_record, &s));
-        sefl_free(s.sum);
+        CHECK_OK(train_record(m, &loss, text, 3 * sizes[i].steps + 1, 0, 0.2, 0, 0));
+        assert_true(isfinite(loss));
+        sefl_free(sum);
         lm_free(m);
     }
 }
@@ -371,16 +360,18 @@ typedef struct taken {
     size_t bytes;
 } taken;
 
-static sefl_status keep_record(void *ctx, size_t record, const nn_real *grad, const lm_span *spans,
-                               size_t span_count, double loss)
+static void take_records(taken *k, lm *m, const uint32_t *words, const size_t *border)
 {
-    taken *k = ctx;
-    k->loss[record] = loss;
-    memset(k->grad[record], 0, k->bytes);
-    for (size_t i = 0; i < span_count; i++)
-        memcpy(k->grad[record] + spans[i].offset, grad + spans[i].offset,
-               spans[i].count * sizeof *grad);
-    return SEFL_OK;
+    for (size_t r = 0; r <= OTHERS; r++) {
+        size_t n;
+        CHECK_OK(train_record(m, &k->loss[r], words + border[r], border[r + 1] - border[r], 0, 0.2,
+                              9, r));
+        const lm_span *spans = lm_spans(m, &n);
+        memset(k->grad[r], 0, k->bytes);
+        for (size_t i = 0; i < n; i++)
+            memcpy(k->grad[r] + spans[i].offset, lm_grad(m) + spans[i].offset,
+                   spans[i].count * sizeof(nn_real));
+    }
 }
 
 /* A record without a finite loss or gradient is reported, and leaves no trace: the records after it
@@ -416,10 +407,9 @@ static void test_poisoned_record(void **state)
                 border[r] = r * LEN + (r > 2 ? 2 * LEN : 0);
             for (size_t k = 0; k < border[OTHERS + 1]; k++)
                 words[k] = text[k] % RARE;
-            train_records_args args = { .dropout = 0.2, .seed = 9 };
-            CHECK_OK(train_records(m, words, border, OTHERS + 1, 0, &args, keep_record, &without));
+            take_records(&without, m, words, border);
             words[border[2] + 1] = RARE;
-            CHECK_OK(train_records(m, words, border, OTHERS + 1, 0, &args, keep_record, &with));
+            take_records(&with, m, words, border);
             for (size_t r = 0; r <= OTHERS; r++) {
                 bool same = memcmp(with.grad[r], without.grad[r], with.bytes) == 0;
                 assert_true(isfinite(without.loss[r]));
@@ -520,26 +510,23 @@ static void test_bad_settings(void **state)
         { .vocab = 10, .body = "transformer", .embed = 65536, .batch = 1 << 19, .steps = 1 },
     };
     lm *m = NULL;
-    trainer *t = NULL;
+    static const recipe wrong[] = {
+        { .how.lr = -1 },
+        { .how = { .lr = 1, .clip = -1 } },
+        { .how = { .lr = 1, .dropout.rate = 1 } },
+        { .how = { .lr = 1, .columns = 99 } },
+        { .how.lr = 1, .optim.weight_decay = -1 },
+        { .how.lr = 2, .optim.weight_decay = 0.5 },
+    };
+    train_run *t = NULL;
     double loss;
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         CHECK_STATUS(lm_new(&m, &bad[i], NULL), SEFL_EINVAL);
     CHECK_OK(lm_new(&m, &sizes[0], NULL));
-    CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ .lr = -1 }, text, WORDS), SEFL_EINVAL);
-    CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ .lr = 1, .clip = -1 }, text, WORDS),
-                 SEFL_EINVAL);
-    CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ .lr = 1, .dropout = 1 }, text, WORDS),
-                 SEFL_EINVAL);
-    CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ .lr = 1, .batch = 99 }, text, WORDS),
-                 SEFL_EINVAL);
-    CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ .lr = 1 }, text, 1), SEFL_EINVAL);
-    CHECK_STATUS(
-        trainer_new(&t, m, NULL, &(train_config){ .lr = 1, .optim.weight_decay = -1 }, text, WORDS),
-        SEFL_EINVAL);
-    CHECK_STATUS(trainer_new(&t, m, NULL, &(train_config){ .lr = 2, .optim.weight_decay = 0.5 },
-                             text, WORDS),
-                 SEFL_EINVAL);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        CHECK_STATUS(begin(&t, m, NULL, wrong[i], WORDS), SEFL_EINVAL);
+    CHECK_STATUS(begin(&t, m, NULL, (recipe){ .how.lr = 1 }, 1), SEFL_EINVAL);
     uint32_t word = VOCAB;
     CHECK_STATUS(lm_loss(m, &(lm_batch){ &word, text, 1, 1 }, &loss), SEFL_EINVAL);
     CHECK_STATUS(lm_loss(m, &(lm_batch){ text, &word, 1, 1 }, &loss), SEFL_EINVAL);
@@ -547,12 +534,12 @@ static void test_bad_settings(void **state)
     lm_free(m);
     /* a text shorter than the batch is wide: fewer columns */
     CHECK_OK(lm_new(&m, &sizes[0], NULL));
-    CHECK_OK(trainer_new(&t, m, NULL, &(train_config){ .lr = 1 }, text, 5));
+    CHECK_OK(begin(&t, m, NULL, (recipe){ .how.lr = 1 }, 5));
     train_info info;
-    CHECK_OK(trainer_step(t, &info));
+    CHECK_OK(train_step(t, &info));
     assert_int_equal(info.words, 2); /* one step of two columns */
     assert_true(info.epoch_ended);
-    trainer_free(t);
+    train_free(t);
     lm_free(m);
 }
 
@@ -562,7 +549,7 @@ static sefl_status whole_life(run *r)
     train_info info;
     double mean;
     SEFL_TRY(run_open(r, &sizes[0], &recipes[2], 2));
-    SEFL_TRY(trainer_step(r->t, &info));
+    SEFL_TRY(train_step(r->t, &info));
     SEFL_TRY(lm_evaluate(r->m, text, WORDS, &mean, NULL));
 done:
     run_close(r);

@@ -101,7 +101,7 @@ static void records_need_the_built_in_training(void **state)
     set(s, "trainer=" COPY);
     open_client(s);
     CHECK_STATUS(client_run(s->c), SEFL_EINVAL);
-    assert_non_null(strstr(sefl_last_error(), "only the built-in trainer"));
+    assert_non_null(strstr(sefl_last_error(), "only the built-in training"));
     end(s);
 }
 

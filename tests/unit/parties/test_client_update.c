@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 static fixture fx;
-static builtin *own; /* the trainer of the latest update */
+static builtin *own; /* what the latest update trains with */
 
 static int setup(void **state)
 {
@@ -33,13 +33,13 @@ static builtin_config trains(const corpus *text)
     return (builtin_config){ .task = &fx.t, .words = fx.words, .text = text };
 }
 
-/* An update of the built-in trainer. */
+/* An update of the built-in training. */
 static client_update *update_with(const builtin_config *how, client_update_config c)
 {
     client_update *u = NULL;
     builtin_free(own);
     CHECK_OK(builtin_new(&own, how));
-    c.task = &fx.t, c.trainer = builtin_port(own), c.client = fx.client, c.upload_key = fx.upload;
+    c.task = &fx.t, c.port = builtin_port(own), c.upload_key = fx.upload;
     CHECK_OK(client_update_new(&u, &c));
     return u;
 }
@@ -50,10 +50,15 @@ static client_update *update_of(const sefl_coins *coins)
     return update_with(&how, (client_update_config){ .coins = coins });
 }
 
-static client_job job_of(uint64_t round, const char *body)
+static train_job job_of(uint64_t round, const corpus *text)
 {
     fx.header.round = round;
-    return (client_job){ .header = &fx.header, .model = fx.model, .body = body };
+    return (train_job){ .task = &fx.t,
+                        .round = round,
+                        .client = fx.client,
+                        .model = fx.model,
+                        .text = text,
+                        .eos = vocab_eos(fx.words) };
 }
 
 /* ---- the same integers, from the manual alone ------------------------------------------------ */
@@ -104,21 +109,25 @@ static void expected_client(int64_t *X, uint64_t round, const sefl_rng *rng)
 {
     const task *t = &fx.t;
     lm *m = NULL;
-    trainer *tr = NULL;
+    train_run *tr = NULL;
     train_info info;
     float *v = theta_of();
     CHECK_OK(model_open(&m, &(model_meta){ 0 }, fx.model, t->model.batch, t->model.steps, NULL));
-    train_config how = { .lr = lr_of(round), .clip = t->gradient_clip, .dropout = t->dropout };
-    lm_dropout_key(how.key, seed_of(round));
-    CHECK_OK(trainer_new(&tr, m, NULL, &how, fx.text.token, fx.text.tokens));
-    while (t->local_epochs ? trainer_at(tr)->epoch < t->local_epochs
-                           : trainer_at(tr)->done < t->local_steps)
-        CHECK_OK(trainer_step(tr, &info));
+    train_steps how = { .words = fx.text.token,
+                        .n = fx.text.tokens,
+                        .lr = lr_of(round),
+                        .clip = t->gradient_clip,
+                        .dropout.rate = t->dropout };
+    lm_dropout_key(how.dropout.key, seed_of(round));
+    CHECK_OK(train_new(&tr, m, NULL, &(optim_config){ 0 }, &how));
+    while (t->local_epochs ? train_at(tr)->epoch < t->local_epochs
+                           : train_at(tr)->done < t->local_steps)
+        CHECK_OK(train_step(tr, &info));
     for (size_t i = 0; i < t->params; i++)
         v[i] = lm_theta(m)[i] - v[i];
     dp_weight w = { fx.text.tokens, 100 };
     round_as_said(X, v, t->weights == TASK_CAPPED ? &w : NULL, rng);
-    trainer_free(tr);
+    train_free(tr);
     lm_free(m);
     sefl_free(v);
 }
@@ -144,12 +153,11 @@ static void expected_records(int64_t *X, uint64_t round, const sefl_rng *rng)
             size_t part = len - at < 5 ? len - at : 5;
             for (size_t i = 0; i < part; i++)
                 input[i] = at + i == 0 ? vocab_eos(fx.words) : fx.text.token[from + at + i - 1];
-            lm_batch b = { input, fx.text.token + from + at, (uint32_t)part, 1 };
-            lm_gradient_args args = {
-                .dropout = t->dropout, .step = k, .scale = 1 / (double)len, .add = at > 0
-            };
-            lm_dropout_key(args.key, seed_of(round) + at);
-            CHECK_OK(lm_gradient(m, &b, &args, &loss));
+            lm_batch b = { input, fx.text.token + from + at, (uint32_t)part,
+                           1,     1 / (double)len,           at > 0 };
+            nn_dropout drop = { .rate = t->dropout, .step = k };
+            lm_dropout_key(drop.key, seed_of(round) + at);
+            CHECK_OK(lm_gradient(m, &b, &drop, &loss));
         }
         const nn_real *g = lm_grad(m);
         for (size_t i = 0; i < t->params; i++)
@@ -223,9 +231,9 @@ static void body_holds_the_integers(void **state)
         client_update *u = update_with(
             &how, (client_update_config){ .coins = &c, .observe = look, .observe_ctx = &watched });
         const char *path = folder_path("body");
-        client_job job = job_of(round, path);
+        train_job job = job_of(round, &fx.text);
         job.attempt = 2;
-        CHECK_OK(client_update_make(u, &body, &job));
+        CHECK_OK(client_update_make(u, &body, path, &fx.header, &job));
 
         CHECK_OK(coins_for(&c2, &rng, "round", round, 2));
         if (shapes[k].unit == TASK_UNIT_RECORD)
@@ -252,14 +260,13 @@ static void body_holds_the_integers(void **state)
 
         /* never a second time, whatever the attempt */
         job.attempt = 3;
-        CHECK_STATUS(client_update_make(u, &body, &job), SEFL_EEXIST);
+        CHECK_STATUS(client_update_make(u, &body, path, &fx.header, &job), SEFL_EEXIST);
         CHECK_OK(client_body_of(&body, path, head_bytes(fx.t.seal)));
         assert_true(client_body_same(&on_disk, &body));
 
         /* the next attempt of the same round has other coins: another body */
         const char *other = folder_path("body2");
-        job.body = other;
-        CHECK_OK(client_update_make(u, &body, &job));
+        CHECK_OK(client_update_make(u, &body, other, &fx.header, &job));
         assert_memory_not_equal(&on_disk.hash, body.hash, SHA256_BYTES);
         assert_int_equal(memcmp(on_disk.head, body.head, SHA256_BYTES) != 0, fx.t.seal != NULL);
         unlink(path), unlink(other);
@@ -307,19 +314,19 @@ static void wrong_inputs_are_refused(void **state)
     how.text = &none;
     CHECK_STATUS(builtin_new(&refused, &how), SEFL_EINVAL);
 
-    client_update_config cfg = { .task = &fx.t, .client = fx.client, .coins = &c };
+    client_update_config cfg = { .task = &fx.t, .coins = &c };
     CHECK_STATUS(client_update_new(&u, &cfg), SEFL_EINVAL);
 
     u = update_of(&c);
     const char *path = folder_path("refused");
-    client_job job = job_of(1, path);
+    train_job job = job_of(1, &fx.text);
     fx.header.model[31] ^= 0x80;
-    CHECK_STATUS(client_update_make(u, &body, &job), SEFL_EAUTH);
+    CHECK_STATUS(client_update_make(u, &body, path, &fx.header, &job), SEFL_EAUTH);
     fx.header.model[31] ^= 0x80;
 
     /* an invalid round key */
     memset(fx.header.key, 0, sizeof fx.header.key);
-    CHECK_STATUS(client_update_make(u, &body, &job), SEFL_EPROTO);
+    CHECK_STATUS(client_update_make(u, &body, path, &fx.header, &job), SEFL_EPROTO);
     memcpy(fx.header.key, seal_key_pub(fx.csp).p, fx.header.key_bytes);
     CHECK_STATUS(client_body_of(&body, folder_put("brief", "brief", 5), 6), SEFL_EPROTO);
     CHECK_OK(client_body_of(&body, folder_path("brief"), 5));
@@ -328,7 +335,7 @@ static void wrong_inputs_are_refused(void **state)
     /* signed, but not the task's model */
     lm_config keep = fx.t.model;
     fx.t.model.hidden = 8, fx.t.model.embed = 8;
-    CHECK_STATUS(client_update_make(u, &body, &job), SEFL_EPROTO);
+    CHECK_STATUS(client_update_make(u, &body, path, &fx.header, &job), SEFL_EPROTO);
     fx.t.model = keep;
     uint8_t signed_model[SHA256_BYTES];
     memcpy(signed_model, fx.header.model, SHA256_BYTES);
@@ -337,9 +344,9 @@ static void wrong_inputs_are_refused(void **state)
     const char *cut = folder_put("cut", b.p, b.n - 4);
     CHECK_OK(file_sha256(fx.header.model, NULL, cut));
     job.model = cut;
-    CHECK_STATUS(client_update_make(u, &body, &job), SEFL_EPROTO);
+    CHECK_STATUS(client_update_make(u, &body, path, &fx.header, &job), SEFL_EPROTO);
     job.model = folder_path("nowhere");
-    CHECK_STATUS(client_update_make(u, &body, &job), SEFL_ENOTFOUND);
+    CHECK_STATUS(client_update_make(u, &body, path, &fx.header, &job), SEFL_ENOTFOUND);
     assert_int_equal(files_beside("refused"), 0);
     buf_clear(&b);
     client_update_free(u);
@@ -365,15 +372,15 @@ static void diverged_training_uploads_zeros(void **state)
         fixture_model(&fx, 1);
         client_update *u = update_of(&c);
         const char *path = folder_path("wild");
-        client_job job = job_of(4, path);
-        CHECK_OK(client_update_make(u, &body, &job));
+        train_job job = job_of(4, &fx.text);
+        CHECK_OK(client_update_make(u, &body, path, &fx.header, &job));
         assert_true(client_update_diverged(u));
         assert_int_equal(body.bytes, task_body_bytes(&fx.t));
         all_zeros(path, 4);
         unlink(path);
         fx.t.lr = 0.1; /* the next round is normal */
-        fx.header.round = 5;
-        CHECK_OK(client_update_make(u, &body, &job));
+        job = job_of(5, &fx.text);
+        CHECK_OK(client_update_make(u, &body, path, &fx.header, &job));
         assert_false(client_update_diverged(u));
         unlink(path);
         client_update_free(u);
@@ -405,10 +412,11 @@ static void an_update_has_no_denormals(void **state)
     const builtin_config how = trains(&fx.text);
     builtin_free(own);
     CHECK_OK(builtin_new(&own, &how));
-    const trainer_port port = builtin_port(own);
+    const train_port port = builtin_port(own);
     CHECK_OK(sefl_new(&v, fx.t.params, sizeof *v));
-    const trainer_round r = { .task = &fx.t, .round = 1, .theta = theta, .client = fx.client };
-    CHECK_OK(port.train(port.self, &r, v, &weight));
+    train_job job = job_of(1, &fx.text);
+    job.theta = theta;
+    CHECK_OK(port.train(port.self, &job, v, &weight));
     for (size_t i = 0; i < fx.t.params; i++)
         if (fpclassify(v[i]) == FP_SUBNORMAL)
             fail_msg("value %zu of %zu is a denormal: %g", i, fx.t.params, (double)v[i]);
@@ -455,8 +463,8 @@ static void made_of(const corpus *text, int64_t *X, bool *diverged, uint64_t rou
     client_update *u = update_with(
         &how, (client_update_config){ .coins = &c, .observe = look, .observe_ctx = &watched });
     const char *path = folder_path("record");
-    client_job job = job_of(round, path);
-    CHECK_OK(client_update_make(u, &body, &job)); /* it uploads for any record */
+    train_job job = job_of(round, text);
+    CHECK_OK(client_update_make(u, &body, path, &fx.header, &job)); /* it uploads for any record */
     assert_int_equal(body.bytes, task_body_bytes(&fx.t));
     *diverged = client_update_diverged(u);
     unlink(path);
@@ -567,9 +575,9 @@ static void stopped_at_any_step(void **state)
     for (;; at++) {
         stopper s = { .at = at };
         sefl_progress p = { stop_at, &s };
-        client_job job = job_of(1, path);
+        train_job job = job_of(1, &fx.text);
         job.progress = &p;
-        sefl_status st = client_update_make(u, &body, &job);
+        sefl_status st = client_update_make(u, &body, path, &fx.header, &job);
         if (st == SEFL_OK)
             break;
         CHECK_STATUS(st, SEFL_ECANCELLED);
@@ -594,12 +602,12 @@ static void killed_before_the_end(void **state)
     snprintf(path, sizeof path, "%s", folder_path("killed"));
     stopper s = { .at = UINT64_MAX, .die = false };
     sefl_progress p = { stop_at, &s };
-    client_job job = job_of(1, path);
+    train_job job = job_of(1, &fx.text);
     job.progress = &p;
     pid_t pid = fork();
     if (pid == 0) {
         s.die = true;
-        if (client_update_make(u, &body, &job) == SEFL_OK)
+        if (client_update_make(u, &body, path, &fx.header, &job) == SEFL_OK)
             _exit(0);
         _exit(1);
     }
@@ -612,7 +620,7 @@ static void killed_before_the_end(void **state)
     } else {
         fail_msg("the child ended with %d", WEXITSTATUS(status));
     }
-    CHECK_OK(client_update_make(u, &body, &job));
+    CHECK_OK(client_update_make(u, &body, path, &fx.header, &job));
     assert_true(file_exists(path));
     client_update_free(u);
 }
@@ -624,18 +632,16 @@ static sefl_status once(const char *path)
     client_body body;
     builtin *b = NULL;
     builtin_config how = trains(&fx.text);
-    client_job job = job_of(1, path);
+    train_job job = job_of(1, &fx.text);
     unlink(path);
     sefl_status st = builtin_new(&b, &how);
-    client_update_config cfg = { .task = &fx.t,
-                                 .trainer = builtin_port(b),
-                                 .client = fx.client,
-                                 .upload_key = fx.upload,
-                                 .coins = &c };
+    client_update_config cfg = {
+        .task = &fx.t, .port = builtin_port(b), .upload_key = fx.upload, .coins = &c
+    };
     if (st == SEFL_OK)
         st = client_update_new(&u, &cfg);
     if (st == SEFL_OK)
-        st = client_update_make(u, &body, &job);
+        st = client_update_make(u, &body, path, &fx.header, &job);
     client_update_free(u);
     builtin_free(b);
     return st;

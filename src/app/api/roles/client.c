@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/cond.h"
 #include "base/ct.h"
+#include "fed/trainer.h"
 #include "roles/client/client.h"
 
 #include <inttypes.h>
@@ -33,7 +34,7 @@ struct sefl_client {
     client_config cfg;
     sefl_client_options o;
     client *c;
-    trainer_port port;
+    train_port port;
 
     pthread_t thread;
     bool started; /* the thread runs, or ran: the owner waits */
@@ -99,23 +100,23 @@ static bool same_layout(const layout *a, const layout *b)
            memcmp(a->tensor, b->tensor, a->n * sizeof *a->tensor) == 0;
 }
 
-static sefl_status fill_round(sefl_client *c, const trainer_round *r)
+static sefl_status fill_round(sefl_client *c, const train_job *job)
 {
-    const task *t = r->task;
+    const task *t = job->task;
     if (!same_layout(&c->layout, &t->layout))
         SEFL_PASS(new_layout(c, &t->layout));
-    trainer_expand(c->values, &c->layout, r->theta);
+    trainer_expand(c->values, &c->layout, job->theta);
     snprintf(c->task, sizeof c->task, "%s", t->name);
-    snprintf(c->words, sizeof c->words, "%s", r->words ? r->words : "");
-    c->round = (sefl_round){ .number = r->round,
+    snprintf(c->words, sizeof c->words, "%s", job->words ? job->words : "");
+    c->round = (sefl_round){ .number = job->round,
                              .rounds = t->rounds,
                              .values = c->values,
                              .count = c->layout.dense,
                              .tensors = c->tensors,
                              .tensor_count = c->layout.n,
                              .task = c->task,
-                             .vocabulary = r->words ? c->words : NULL,
-                             .left_ms = r->left_ms,
+                             .vocabulary = job->words ? c->words : NULL,
+                             .left_ms = job->left_ms,
                              .weight_cap = t->weights == TASK_CAPPED ? t->weight_cap : 0,
                              .claims_privacy = t->claim };
     return SEFL_OK;
@@ -128,15 +129,15 @@ static sefl_status cancelled(uint64_t round)
 
 /* Waits until `done` holds; SEFL_ECANCELLED once the round has closed. The caller holds the
  * lock. */
-static sefl_status until(sefl_client *c, bool (*done)(const sefl_client *c), const trainer_round *r)
+static sefl_status until(sefl_client *c, bool (*done)(const sefl_client *c), const train_job *job)
 {
     while (!done(c)) {
         cond_wait_ms(&c->moved, &c->lock, LOOK_MS);
         pthread_mutex_unlock(&c->lock);
-        bool goes_on = progress_report(r->progress, 0, 1); /* may ask the server */
+        bool goes_on = progress_report(job->progress, 0, 1); /* may ask the server */
         pthread_mutex_lock(&c->lock);
         if (!goes_on)
-            return cancelled(r->round);
+            return cancelled(job->round);
     }
     return SEFL_OK;
 }
@@ -152,14 +153,14 @@ static bool is_answered(const sefl_client *c)
 }
 
 /* Offers the round to the owner and waits for an answer. The caller holds the lock. */
-static sefl_status offer(sefl_client *c, const trainer_round *r)
+static sefl_status offer(sefl_client *c, const train_job *job)
 {
-    SEFL_PASS(until(c, is_free, r)); /* the owner may still hold an earlier round */
-    SEFL_PASS(fill_round(c, r));
+    SEFL_PASS(until(c, is_free, job)); /* the owner may still hold an earlier round */
+    SEFL_PASS(fill_round(c, job));
     c->state = OFFERED;
     c->late = false;
     pthread_cond_broadcast(&c->moved);
-    sefl_status st = until(c, is_answered, r);
+    sefl_status st = until(c, is_answered, job);
     if (st != SEFL_OK && c->state == GIVEN) /* it came with the deadline: try */
         st = SEFL_OK;
     if (st != SEFL_OK && c->state == OFFERED)
@@ -170,12 +171,12 @@ static sefl_status offer(sefl_client *c, const trainer_round *r)
     return SEFL_OK;
 }
 
-static sefl_status train(void *self, const trainer_round *r, float *v, uint64_t *weight)
+static sefl_status train(void *self, const train_job *job, float *v, uint64_t *weight)
 {
     sefl_client *c = self;
     pthread_mutex_lock(&c->lock);
-    bool again = c->state == GIVEN && c->round.number == r->round;
-    sefl_status st = again ? SEFL_OK : offer(c, r);
+    bool again = c->state == GIVEN && c->round.number == job->round;
+    sefl_status st = again ? SEFL_OK : offer(c, job);
     pthread_mutex_unlock(&c->lock);
     SEFL_PASS(st);
     if (c->weight > 0)
@@ -256,7 +257,7 @@ sefl_status sefl_client_open(sefl_client **out, const char *path,
                                                   .fd = c->o.log_fd,
                                                   .level = c->o.log_level }));
     SEFL_TRY(client_config_make(&c->cfg, &c->file.set));
-    c->port = (trainer_port){ .self = c, .train = train };
+    c->port = (train_port){ .self = c, .train = train };
     SEFL_TRY(client_new(&c->c, &(client_options){ .config = &c->cfg,
                                                   .log = &c->file.log,
                                                   .once = c->o.once,
@@ -329,7 +330,7 @@ static sefl_status start(sefl_client *c)
     SEFL_NEED(!c->ran, SEFL_ESTATE, "this client runs by itself: sefl_client_run was called");
     if (c->started)
         return SEFL_OK;
-    client_use_trainer(c->c, &c->port);
+    client_use_port(c->c, &c->port);
     SEFL_PASS(thread_start(&c->thread, run_client, c));
     c->started = true;
     return SEFL_OK;

@@ -11,6 +11,7 @@
 #include "model/bhm/bhm.h"
 #include "model/nn/kernels.h"
 #include "model/nn/plan.h"
+#include "model/train_steps.h"
 #include "seeded/seeded.h"
 
 typedef struct nn_mat {
@@ -66,24 +67,10 @@ sefl_status nn_linear(const nn_work *k, nn_real *y, const nn_real *x, size_t n, 
 sefl_status nn_linear_back(const nn_work *k, nn_real *dx, nn_weight *w, nn_real *dbias,
                            const nn_real *dy, const nn_real *x, size_t n) SEFL_MUST_CHECK;
 
-/* Dropout: x = x * mask with mask 0 or 1/(1 - rate); rate is rounded to 1/65536. The caller keeps
- * the mask for the backward pass, which is the same product. rate = 0 changes nothing.
- *
- * The random bits depend only on (key, step, site, position), so masks are the same for any number
- * of threads, in a resumed run, and on a GPU. Element i uses the 16-bit number in bytes 2i, 2i + 1
- * (little-endian) of the ChaCha20 stream with this key, the block counter from 0 and the nonce
- * words { step mod 2^32, site | step div 2^32 * 2^16 }. The element is dropped if the number is
- * below rate * 65536. site < 2^16, step < 2^48. */
-typedef struct nn_dropout {
-    double rate;
-    uint32_t key[8];
-    uint64_t step;
-    unsigned site; /* number of the dropout layer within a pass */
-} nn_dropout;
-
 bool nn_dropout_is_on(const nn_dropout *d);
 
-/* Draws the mask and applies it to x (may be NULL). Advances to the next site. */
+/* Dropout (train_steps.h). Draws the mask and applies it to x (may be NULL). Advances to the next
+ * site. */
 sefl_status nn_dropout_draw(pool *p, nn_dropout *d, nn_real *mask, nn_real *x,
                             size_t n) SEFL_MUST_CHECK;
 void nn_dropout_back(const nn_dropout *d, nn_real *dx, const nn_real *mask, size_t n);

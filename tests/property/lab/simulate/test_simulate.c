@@ -249,11 +249,11 @@ static void weighted_average(weighted *w, const char *more)
     CHECK_OK(engine_new(&e, &(engine_config){ .model = &t->model, .optim = t->optim }));
     for (uint32_t c = 0; c < w->f->clients; c++) {
         const double words = (double)w->f->text[c].tokens;
-        client_train job = {
-            .task = t, .text = &w->f->text[c], .client = w->f->client[c], .round = 1, .e = e
+        const train_job job = {
+            .task = t, .round = 1, .client = w->f->client[c], .text = &w->f->text[c]
         };
         CHECK_OK(engine_theta(e, w->f->theta));
-        CHECK_OK(client_train_local(&job, v));
+        CHECK_OK(client_train_local(&job, e, v));
         for (size_t i = 0; i < t->params; i++)
             w->want[i] += words * (double)v[i];
         total += words;

@@ -43,10 +43,10 @@ static int end(void **state)
 
 static sefl_status train(const char *command)
 {
-    trainer_round r = {
+    const train_job job = {
         .task = &t, .round = 4, .theta = global, .client = me, .words = words, .progress = &progress
     };
-    dense_round d = { .of = &r, .values = global, .count = VALUES };
+    dense_round d = { .of = &job, .values = global, .count = VALUES };
     if (!h.folder) {
         static char state[512];
         snprintf(state, sizeof state, "%s", folder_path("state"));

@@ -49,12 +49,11 @@ static sefl_status run(const task *t, seen *s, const float *theta, float *v, uin
 {
     s->l = &t->layout;
     dense_trainer d = { .self = s, .train = train };
-    trainer_port port = trainer_of_dense(&d);
+    train_port port = trainer_of_dense(&d);
     assert_null(port.records);
     assert_false(port.always);
     *weight = t->weight_cap;
-    return port.train(port.self, &(trainer_round){ .task = t, .round = 7, .theta = theta }, v,
-                      weight);
+    return port.train(port.self, &(train_job){ .task = t, .round = 7, .theta = theta }, v, weight);
 }
 
 static void the_change_is_projected(void **state)
