@@ -112,7 +112,7 @@ records 2 --unit record --records 1000 --record-turns 141; says "at most --round
 records 2 --unit client --record-turns 5 --dim 1000; says "need --unit record"
 expect 2 "$SEFL" privacy plan --clients 10 --rounds 140 --delta 1e-5 --epsilon 8 --unit record --records 9 \
     --record-turns 5 --max-rounds-per-client 7
-says "do not go together"
+says "rounds.max_per_client must be 0"
 expect 2 "$SEFL" privacy; says "plan, spent or new"
 expect 2 "$SEFL" privacy paln; says "did you mean 'plan'?"
 
@@ -127,7 +127,7 @@ says '"filter":"3800"'; says '"separation":20'; says '"max_rounds_per_client":5'
 expect 0 "$SEFL" privacy plan --correlated --clients 10000 --rounds 100 --delta 1e-6 --epsilon 8 --dim 44900
 says "rounds.max_per_client: 1"
 turns 2 --z 3 --max-rounds-per-client 1; says "--correlated needs --epsilon"
-turns 2 --epsilon 8 --sample-rate 0.5; says "--correlated plans no sampling"
+turns 2 --epsilon 8 --sample-rate 0.5; says "privacy.sampling must be all"
 turns 1 --epsilon 8 --separation 101; says "some clients would never take part"
 turns 1 --epsilon 0.01 --separation 10; says "the least that the accountant can show is 0.0"
 expect 1 "$SEFL" privacy plan --correlated --clients 10 --rounds 100 --delta 1e-6 --epsilon 8 --max-rounds-per-client 3

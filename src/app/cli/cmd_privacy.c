@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "privacy/accountant/pld.h"
+#include "privacy/combinations.h"
 #include "privacy/grid.h"
 #include "privacy/plan.h"
 #include "store/text_ledger.h"
@@ -199,6 +200,9 @@ static sefl_status plan_json(const plan *p)
 static const char *misuse_of(const plan *p)
 {
     const dp_law *law = dp_law_of(dp_sources[p->q.source].law);
+    const char *refused = combination_refused(
+        (p->q.record_turns ? FEATURE(TURNS) : 0) | (p->q.max_rounds ? FEATURE(MOST) : 0) |
+        (p->correlated ? FEATURE(FILTER) : 0) | (p->q.rate < 1 ? FEATURE(OPEN) : 0));
     return !(p->q.rate > 0)                      ? "--sample-rate is 0: it must be above 0"
            : !(p->q.delta > 0 && p->q.delta < 1) ? "--delta must be above 0 and below 1"
            : !(p->clip > 0)                      ? "--clip is 0: it must be above 0"
@@ -207,9 +211,7 @@ static const char *misuse_of(const plan *p)
            : !p->unit && (p->q.records || p->q.record_turns)
                ? "--records and --record-turns need --unit record"
            : p->q.record_turns > p->q.rounds ? "--record-turns must be at most --rounds"
-           : p->q.record_turns && p->q.max_rounds
-               ? "--record-turns and --max-rounds-per-client do not go together: the turns of the "
-                 "records follow the numbers of the rounds"
+           : refused                         ? refused
            : p->unit && !p->q.records    ? "--unit record needs --records, the records of a client"
            : p->q.z > 0 && p->q.z < 1e-3 ? "--z must be from 0.001 to 1000"
            : p->classic && !(p->q.epsilon > 0)
@@ -217,9 +219,6 @@ static const char *misuse_of(const plan *p)
            : !p->correlated && (p->turns.turns.apart || p->turns.momentum != 0)
                ? "--separation and --momentum need --correlated"
            : p->correlated && !(p->q.epsilon > 0) ? "--correlated needs --epsilon: it finds z"
-           : p->correlated && p->q.rate != 1
-               ? "--correlated plans no sampling: clients take turns; give --max-rounds-per-client "
-                 "or --separation instead of --sample-rate"
            : p->correlated && (p->unit || p->classic || p->pld)
                ? "--correlated plans --unit client alone, and not with --classic or --pld"
            : p->pld && !law->numerical ? "--pld: joint noise has no privacy-loss accountant; "

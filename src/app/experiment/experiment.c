@@ -5,7 +5,7 @@
 #include "model/corpus/partition.h"
 #include "model/engine/engine.h"
 #include "model/lm_settings.h"
-#include "protocol/modes/mode.h"
+#include "privacy/combinations.h"
 #include "protocol/task_make.h"
 #include "protocol/task_profile.h"
 
@@ -255,9 +255,6 @@ static sefl_status check_trainer(const experiment *e, const settings *s)
               "model.body is external: set trainer to the command that trains it");
     SEFL_NEED(!e->external || !experiment_exact_weights(s), SEFL_EINVAL,
               "privacy.weight_cap is 0: an external model has no words to count: set a number");
-    SEFL_NEED(!e->trainer || (is(s, "device", "cpu") && is(s, "privacy.unit", "client")),
-              SEFL_EINVAL,
-              "trainer: device and privacy.unit: record are for the built-in training");
     return SEFL_OK;
 }
 
@@ -286,12 +283,11 @@ sefl_status experiment_make(experiment *out, settings *s)
         out->classic_epsilon > 0 ? strtod(settings_text(s, "privacy.delta"), NULL) : 0;
     SEFL_NEED(!out->protection->two_servers || out->clients >= 2, SEFL_EINVAL,
               "clients: the sum of one client is its update; protection sefl needs at least 2");
-    SEFL_NEED(!is(s, "device", "cuda") || !is(s, "privacy.unit", "record"), SEFL_EINVAL,
-              "device: cuda: privacy.unit: record needs the gradient of each single record, which "
-              "only the CPU computes: set device: cpu");
-    SEFL_NEED(!is(s, "device", "cuda") ||
-                  strtod(settings_text(s, "privacy.clip_quantile"), NULL) == 0,
-              SEFL_EINVAL, "device: cuda: privacy.clip_quantile needs device: cpu");
+    const bool quantile = strtod(settings_text(s, "privacy.clip_quantile"), NULL) != 0;
+    const bool gpu = is(s, "device", "cuda") || (out->trainer && !is(s, "device", "cpu"));
+    SEFL_PASS(combination_check((out->trainer ? FEATURE(TRAINER) : 0) | (gpu ? FEATURE(GPU) : 0) |
+                                (is(s, "privacy.unit", "record") ? FEATURE(RECORD) : 0) |
+                                (quantile ? FEATURE(QUANTILE) : 0)));
     SEFL_NEED(out->alpha >= 0.001, SEFL_EINVAL, "data.alpha is %g; it must be from 0.001 to 1000",
               out->alpha);
     SEFL_NEED(!*out->vocab || *out->data, SEFL_EINVAL,

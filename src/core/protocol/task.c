@@ -12,6 +12,7 @@
 #include "model/config.h"
 #include "mpc/noise/online.h"
 #include "privacy/accountant/accountant.h"
+#include "privacy/combinations.h"
 #include "privacy/mechanism/quantise.h"
 #include "protocol/head.h"
 #include "protocol/modes/mode.h"
@@ -90,10 +91,6 @@ static sefl_status check_turns(const task *t)
               "task: rounds.separation is %llu: must be at most rounds.count (%llu), or some "
               "clients would never take part",
               (unsigned long long)t->separation, (unsigned long long)t->rounds);
-    SEFL_NEED(t->sampling == TASK_ALL, SEFL_EINVAL,
-              "task: rounds.separation is %llu: with privacy.sampling, a client's coins alone "
-              "decide when it takes part, so it must be 1",
-              (unsigned long long)t->separation);
     SEFL_NEED(t->enrolled / t->separation >= t->threshold, SEFL_EINVAL,
               "task: rounds.enrolled / rounds.separation is %llu, below rounds.threshold (%u): "
               "most rounds would be skipped; enrol more clients, or lower one of the other two",
@@ -105,22 +102,7 @@ static sefl_status check_turns(const task *t)
 static sefl_status check_filter(const task *t)
 {
     SEFL_PASS(sefl_at(dp_filter_check(&t->filter), "task: privacy"));
-    if (t->filter.b == 0)
-        return SEFL_OK;
-    SEFL_NEED(task_mode(t)->noisy, SEFL_EINVAL,
-              "task: privacy.filter: there is no noise that a filter could take back "
-              "(privacy.noise is none)");
-    SEFL_NEED(t->sampling == TASK_ALL, SEFL_EINVAL,
-              "task: privacy.filter: nothing is proven for correlated noise together with "
-              "sampling, so privacy.sampling must be all; rounds.separation lets clients take "
-              "turns instead");
-    SEFL_NEED(t->server != TASK_ADAM, SEFL_EINVAL,
-              "task: privacy.filter: single rounds then have more noise, too much for the divisor "
-              "of server Adam, so server.step must be average or momentum");
-    SEFL_NEED(t->weights == TASK_EQUAL, SEFL_EINVAL,
-              "task: privacy.filter: single rounds then have more noise, too much for the divisor "
-              "of capped weights, so privacy.weights must be equal");
-    SEFL_NEED(t->rounds <= DP_FILTER_ROUNDS_MAX, SEFL_EINVAL,
+    SEFL_NEED(t->filter.b == 0 || t->rounds <= DP_FILTER_ROUNDS_MAX, SEFL_EINVAL,
               "task: rounds.count is %llu: at most %d with privacy.filter",
               (unsigned long long)t->rounds, DP_FILTER_ROUNDS_MAX);
     return SEFL_OK;
@@ -148,37 +130,6 @@ static sefl_status check_sampling(const task *t, pack_nano rate)
     return SEFL_OK;
 }
 
-/* Which records a round uses depends on the round's number alone (privacy/record_turns.h). */
-static sefl_status check_record_turns(const task *t)
-{
-    const unsigned long long k = t->record_turns, rounds = t->rounds;
-    SEFL_NEED(k >= 1 && k <= rounds, SEFL_EINVAL,
-              "task: privacy.record_turns is %llu: must be from 1 to rounds.count (%llu) if "
-              "privacy.unit is record",
-              k, rounds);
-    if (!task_limits_records(t))
-        return SEFL_OK;
-    SEFL_NEED(t->separation == 1, SEFL_EINVAL,
-              "task: privacy.record_turns is %llu, below rounds.count (%llu), so rounds.separation "
-              "must be 1, not %llu: the turns of the records follow the numbers of the rounds, and "
-              "a client that takes part in every %llu-th round may use some records each time and "
-              "others never",
-              k, rounds, (unsigned long long)t->separation, (unsigned long long)t->separation);
-    SEFL_NEED(t->max_rounds_per_client == 0 || t->max_rounds_per_client >= rounds, SEFL_EINVAL,
-              "task: privacy.record_turns is %llu, below rounds.count (%llu), so "
-              "rounds.max_per_client must be 0, not %llu: the turns of the records follow the "
-              "numbers of the rounds, and a client that leaves out rounds never uses the records "
-              "of these rounds",
-              k, rounds, (unsigned long long)t->max_rounds_per_client);
-    SEFL_NEED(
-        t->filter.b == 0, SEFL_EINVAL,
-        "task: privacy.record_turns is %llu, below rounds.count (%llu), so privacy.filter "
-        "must be empty: the ledgers charge correlated noise by the rounds of a client, not by "
-        "those of a record",
-        k, rounds);
-    return SEFL_OK;
-}
-
 static sefl_status check_records(const task *t)
 {
     if (t->unit != TASK_UNIT_RECORD) {
@@ -194,25 +145,14 @@ static sefl_status check_records(const task *t)
                   t->record_words);
         return SEFL_OK;
     }
-    SEFL_NEED(!t->external, SEFL_EINVAL,
-              "task: privacy.unit is record: only the built-in models train records one by "
-              "one, and model.body is external");
-    SEFL_NEED(task_mode(t)->noisy, SEFL_EINVAL,
-              "task: privacy.unit is record: this unit requires noise");
     SEFL_NEED(t->records_max >= 1, SEFL_EINVAL,
               "task: privacy.records_max is 0: must be above 0 if privacy.unit is record");
     SEFL_NEED(t->record_words >= 1, SEFL_EINVAL,
               "task: privacy.record_words is 0: must be above 0 if privacy.unit is record");
-    SEFL_PASS(check_record_turns(t));
-    SEFL_NEED(t->local_steps == 1, SEFL_EINVAL,
-              "task: training.steps is %u: must be 1 if privacy.unit is record", t->local_steps);
-    SEFL_NEED(t->optim.kind == OPTIM_SGD, SEFL_EINVAL,
-              "task: training.optimiser: must be sgd if privacy.unit is record");
-    SEFL_NEED(t->optim.weight_decay == 0, SEFL_EINVAL,
-              "task: training.weight_decay is %g: must be 0 if privacy.unit is record",
-              t->optim.weight_decay);
-    SEFL_NEED(t->weights == TASK_EQUAL, SEFL_EINVAL,
-              "task: privacy.weights is capped: must be equal if privacy.unit is record");
+    SEFL_NEED(t->record_turns >= 1 && t->record_turns <= t->rounds, SEFL_EINVAL,
+              "task: privacy.record_turns is %llu: must be from 1 to rounds.count (%llu) if "
+              "privacy.unit is record",
+              (unsigned long long)t->record_turns, (unsigned long long)t->rounds);
     return SEFL_OK;
 }
 
@@ -222,20 +162,6 @@ static sefl_status check_clip(const task *t)
         return SEFL_OK;
     SEFL_NEED(t->clip_quantile < 1, SEFL_EINVAL,
               "task: privacy.clip_quantile is 1: the clip would grow without end");
-    SEFL_NEED(task_mode(t)->noisy, SEFL_EINVAL,
-              "task: privacy.clip_quantile: without noise (privacy.noise is none) nothing hides "
-              "whose update is large");
-    SEFL_NEED(t->unit == TASK_UNIT_CLIENT, SEFL_EINVAL,
-              "task: privacy.clip_quantile: must be 0 if privacy.unit is record");
-    SEFL_NEED(!t->external, SEFL_EINVAL,
-              "task: privacy.clip_quantile: must be 0 if model.body is external, whose model "
-              "files contain no clip");
-    SEFL_NEED(t->weights == TASK_EQUAL, SEFL_EINVAL,
-              "task: privacy.clip_quantile: an update has one slot, so privacy.weights must be "
-              "equal");
-    SEFL_NEED(t->filter.b == 0, SEFL_EINVAL,
-              "task: privacy.clip_quantile: nothing is proven for it together with "
-              "privacy.filter");
     SEFL_NEED(t->clip_nano >= TASK_CLIP_RANGE && t->clip_nano <= TASK_COUNT_MAX, SEFL_EINVAL,
               "task: privacy.clip is %s: must be from 0.000001024 to 9007199 with "
               "privacy.clip_quantile",
@@ -248,12 +174,10 @@ static sefl_status check_privacy(const task *t, pack_nano z)
     const release_mode *m = task_mode(t);
     if (!m->noisy) {
         SEFL_NEED(z == 0, SEFL_EINVAL, "task: privacy.z is %s: must be 0 without noise", t->z);
-        SEFL_NEED(!t->claim, SEFL_EINVAL,
-                  "task: privacy.claim is dp: without noise the task must claim none");
     } else {
         SEFL_NEED(z > 0, SEFL_EINVAL, "task: privacy.z is 0: must be above 0 with noise");
     }
-    if (t->claim) {
+    if (t->claim && m->noisy) {
         const double least = dp_law_of(m->source->law)->z_min;
         SEFL_NEED(share(z) >= least, SEFL_EINVAL,
                   "task: privacy.z is %s: below %g nothing can be claimed for %s noise, so the "
@@ -261,7 +185,7 @@ static sefl_status check_privacy(const task *t, pack_nano z)
                   t->z, least, m->name);
         SEFL_PASS(sefl_at(dp_epsilon_check(t->epsilon), "task: privacy"));
         SEFL_PASS(sefl_at(dp_delta_check(t->delta), "task: privacy"));
-    } else {
+    } else if (!t->claim) {
         SEFL_NEED(t->epsilon == 0 && t->delta == 0, SEFL_EINVAL,
                   "task: privacy.epsilon and privacy.delta must be 0 if privacy.claim is none; set "
                   "privacy.claim to dp to claim them");
@@ -372,10 +296,6 @@ static sefl_status check_claim(const task *t)
     SEFL_NEED(c.claimed, SEFL_EINVAL, "privacy.claim is dp: %s", c.why_not ? c.why_not : "?");
     const bool carries = t->noise == TASK_NOISE_OWN && t->ahe.pack.g > 0;
     SEFL_NEED(
-        !carries || !t->amplified, SEFL_EINVAL,
-        "privacy.claim is dp: own noise under paillier has no proof for a claim that relies on "
-        "sampling; use crypto.scheme pad, privacy.noise joint, or claim none");
-    SEFL_NEED(
         !carries || c.order <= OWN_ORDER_MAX, SEFL_EINVAL,
         "privacy.z is %s: own noise under paillier has a proof for Renyi orders up to %d, and "
         "so much noise uses %.0f; use crypto.scheme pad, less noise, or claim none",
@@ -385,6 +305,27 @@ static sefl_status check_claim(const task *t)
               "(privacy.z), a larger epsilon, or claim none",
               t->epsilon, c.epsilon);
     return SEFL_OK;
+}
+
+uint32_t task_features(const task *t)
+{
+    const bool own = t->noise == TASK_NOISE_OWN, paillier = t->pub != NULL;
+    const uint64_t most = t->max_rounds_per_client;
+    const bool steps =
+        t->local_steps != 1 || t->optim.kind != OPTIM_SGD || t->optim.weight_decay != 0;
+    return (task_mode(t)->noisy ? own ? FEATURE(OWN) : FEATURE(JOINT) : FEATURE(EXACT)) |
+           (t->claim ? FEATURE(CLAIM) : 0) | (paillier ? FEATURE(PAILLIER) : 0) |
+           (t->claim && own && paillier ? FEATURE(CARRIES) : 0) |
+           (t->external ? FEATURE(EXTERNAL) : 0) |
+           (t->unit == TASK_UNIT_RECORD ? FEATURE(RECORD) : 0) |
+           (task_limits_records(t) ? FEATURE(TURNS) : 0) |
+           (steps && !t->external ? FEATURE(STEPS) : 0) |
+           (t->clip_quantile > 0 ? FEATURE(QUANTILE) : 0) |
+           (t->weights == TASK_CAPPED ? FEATURE(CAPPED) : 0) |
+           (t->sampling == TASK_OPEN ? FEATURE(OPEN) : 0) |
+           (t->amplified ? FEATURE(AMPLIFIED) : 0) | (t->separation > 1 ? FEATURE(SEPARATION) : 0) |
+           (most > 0 && most < t->rounds ? FEATURE(MOST) : 0) |
+           (t->filter.b > 0 ? FEATURE(FILTER) : 0) | (t->server == TASK_ADAM ? FEATURE(ADAM) : 0);
 }
 
 /* A scheme of pads needs a seal and no key, the others a key and no seal. */
@@ -453,6 +394,7 @@ static sefl_status derive(task *t, const task_draft *d)
     t->amplified =
         t->claim && t->unit == TASK_UNIT_CLIENT && t->sampling == TASK_OPEN && t->enough == 0;
     t->publish_count = !t->amplified;
+    SEFL_PASS(sefl_at(combination_check(task_features(t)), "task"));
 
     SEFL_PASS(derive_keys(t, d, schemes[d->scheme].pack));
     SEFL_PASS(derive_model(t));

@@ -192,6 +192,9 @@ bool task_is_turn(const task *t, const uint8_t client[32], uint64_t round);
 /* True if a client that took part in round `last` (0: none) must not take part in this round. */
 bool task_is_soon(const task *t, uint64_t last, uint64_t round);
 
+/* Returns the task's features as a set (privacy/combinations.h). */
+uint32_t task_features(const task *t);
+
 /* True if a record is used in fewer rounds than the task has (privacy.record_turns). */
 static inline bool task_limits_records(const task *t)
 {

@@ -4,6 +4,7 @@
 #include "base/hex.h"
 #include "crypto/ahe/ahe.h"
 #include "crypto/ahe/paillier.h"
+#include "privacy/combinations.h"
 #include "protocol/modes/mode.h"
 #include "protocol/task_budget.h"
 
@@ -448,9 +449,9 @@ static sefl_status guarantee(sefl_buf *out, const story *s)
                          "  enforce that.\n",
                          (unsigned long long)t->separation));
     SEFL_PASS(t->filter.b > 0 ? filter_claim(out, s) : sampling_claim(out, t));
-    return wr_fmt(
-        out,
-        "  docs/PRIVACY.md contains the proof; docs/THREATS.md lists what it does not cover.\n");
+    SEFL_PASS(wr_fmt(out, "  docs/PRIVACY.md contains the proof (sections "));
+    SEFL_PASS(combination_sections(out, task_features(t)));
+    return wr_fmt(out, "); docs/THREATS.md lists what it does not cover.\n");
 }
 
 /* Compares the norm of the noise with the largest possible norm of the sum. */

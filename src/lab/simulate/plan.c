@@ -4,6 +4,7 @@
 #include "crypto/ahe/ahe.h"
 #include "model/lm.h"
 #include "privacy/accountant/accountant.h"
+#include "privacy/combinations.h"
 #include "protocol/head.h"
 #include "protocol/modes/mode.h"
 #include "protocol/task_budget.h"
@@ -204,14 +205,14 @@ static sefl_status privacy(plan *p, const federation *s)
     return SEFL_OK;
 }
 
-/* Not with sampling, records, or a step or a slot that a filter does not allow. */
+/* Not with what a filter does not go together with, and not for records. */
 static void three_ways(plan *p, const federation *s)
 {
     const task *t = &s->task;
     const dp_source *source = plan_source(t);
     dp_turns_plan *w = &p->ways;
-    if (!p->noise || t->sampling != TASK_ALL || p->unit_record || t->server == TASK_ADAM ||
-        task_slots(t) > 0 || (source->noises > 1 && !s->e->protection->two_servers))
+    if (combination_refused(task_features(t) | FEATURE(FILTER)) || p->unit_record ||
+        (source->noises > 1 && !s->e->protection->two_servers))
         return;
     p->ways_proposed = t->max_rounds_per_client == 0 && t->separation == 1;
     *w = (dp_turns_plan){ .source = (unsigned)(source - dp_sources),

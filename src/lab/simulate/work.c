@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "fed/train.h"
+#include "privacy/combinations.h"
 #include "privacy/mechanism/quantise.h"
 #include "protocol/update.h"
 
@@ -96,8 +97,8 @@ sefl_status work_new(work **out, const federation *s, pool *p, const ahe_enc *en
     pthread_mutex_init(&w->lock, NULL);
     w->ranks = s->ranks ? s->ranks : &ranks_one;
     w->clip = w->t->clip_nano;
-    SEFL_CHECK(w->ranks->size == 1 || w->t->clip_quantile == 0, SEFL_EUNSUPPORTED,
-               "privacy.clip_quantile: only one process can simulate it (no mpirun)");
+    if (w->ranks->size > 1)
+        SEFL_TRY(combination_check(task_features(w->t) | FEATURE(RANKS)));
     SEFL_TRY(work_device_open(w));
     SEFL_TRY(sefl_new(&w->items, s->clients, sizeof *w->items));
     for (uint32_t i = 0; i < s->clients; i++)

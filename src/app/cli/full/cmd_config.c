@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "config/example.h"
+#include "privacy/combinations.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -129,6 +130,18 @@ static void print_table(const char *title, const char *about, const setting_def 
     }
 }
 
+static sefl_status print_combinations(void)
+{
+    sefl_buf b = { 0 };
+    const sefl_status st = combination_table(&b);
+    printf("\n## Features together\n\nA number is the section of [PRIVACY.md](PRIVACY.md) that "
+           "covers the pair, a letter the reason why SEFL\nrefuses it; empty: the two cannot occur "
+           "together, or one contains the other.\n\n%.*s",
+           (int)b.n, (const char *)b.p);
+    buf_clear(&b);
+    return st;
+}
+
 static int table(void *options)
 {
     (void)options;
@@ -140,7 +153,8 @@ static int table(void *options)
     for (const config_kind *k = config_kinds; k->name; k++)
         print_table(k->file, k->about, config_kind_schema(k));
     print_table("sefl train", "'sefl train --set' and '--set-file'", cmd_train.schema);
-    return CLI_DONE;
+    const sefl_status st = print_combinations();
+    return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_config, st);
 }
 
 static const setting_def options[] = { CONFIG_KIND_OPTION(wish), OPTION_JSON(wish), { 0 } };
@@ -151,17 +165,17 @@ const cli_command cmd_config = {
     .example = "sefl init experiment.yml && sefl config check experiment.yml",
     CLI_OPTIONS(wish),
     .actions =
-        (const cli_action[]){ { "check", "FILE", "a settings file",
-                                "Runs the same checks as the command that reads the file: settings "
-                                "(errors name line and column), the files that they name, "
-                                "certificates, keys and the task. Exits with 1 if a check fails.",
-                                .arg_at = offsetof(wish, file), .run = check },
-                              { "keys",
-                                .about = "Lists every key with its default, values and meaning.",
-                                .run = keys },
-                              { "table",
-                                .about = "Prints the keys of all kinds of files as Markdown tables "
-                                         "(docs/SETTINGS.md).",
-                                .takes = "", .run = table },
-                              { 0 } },
+        (const cli_action[]){
+            { "check", "FILE", "a settings file",
+              "Runs the same checks as the command that reads the file: settings "
+              "(errors name line and column), the files that they name, "
+              "certificates, keys and the task. Exits with 1 if a check fails.",
+              .arg_at = offsetof(wish, file), .run = check },
+            { "keys", .about = "Lists every key with its default, values and meaning.",
+              .run = keys },
+            { "table",
+              .about = "Prints the keys of all kinds of files, and which features "
+                       "go together, as Markdown tables (docs/SETTINGS.md).",
+              .takes = "", .run = table },
+            { 0 } },
 };

@@ -116,9 +116,6 @@ static sefl_status derive(task *t)
     t->sigma_steps = sqrt((double)g.num / (double)g.den);
     if (!t->claim || t->ahe.pack.g == 0)
         return SEFL_OK;
-    SEFL_NEED(t->filter.b == 0, SEFL_EINVAL,
-              "task: privacy.filter with own noise under paillier: nothing is proven about its "
-              "carries over several rounds; use crypto.scheme pad, or claim none");
     SEFL_NEED(own_carries(t) <= 1.0 / OWN_RESERVE, SEFL_EINVAL,
               "task: own noise under paillier: carries between slots would cost %.2g of its "
               "variance, and the reserve is %.2g; use crypto.scheme pad, a smaller privacy.z, or "
