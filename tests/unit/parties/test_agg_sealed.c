@@ -233,7 +233,7 @@ static void a_lost_head(void **state)
     aw_upload_all(&w, 2, 3);
     CHECK_OK(aw_join(&w));
     assert_true(w.report[0].skipped && !w.report[1].skipped);
-    assert_int_equal(aw_logged(&w, "heads lost", "\"round\":1"), 1);
+    assert_int_equal(aw_logged(&w, "round lost", "\"round\":1"), 1);
     aw_check_ledgers(&w, 1);
     aw_free(&w);
 }

@@ -93,7 +93,7 @@ static void keys_that_are_gone(void **state)
     csp_down(&s, true);
     assert_int_equal(unlink(kem), 0);
     csp_up(&s);
-    CHECK_STATUS(as_run_until(&s.run, 2, AGG_COLLECTING), SEFL_ECRYPTO);
+    CHECK_STATUS(as_run_until(&s.run, 2, AGG_COLLECTING), SEFL_ESTATE);
     s.run.c.strict = false; /* AS skips the round */
     CHECK_OK(as_run_until(&s.run, 2, AGG_COLLECTING));
     assert_true(file_exists(kem2));

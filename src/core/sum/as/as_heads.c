@@ -152,7 +152,7 @@ static sefl_status take_off(as_rounds *r, uint64_t round, const round_entry *set
     return SEFL_OK;
 }
 
-sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost)
+sefl_status as_rounds_set(as_rounds *r, as_reveal *o, as_outcome *outcome)
 {
     sefl_status st = SEFL_OK;
     round_entry *set = NULL;
@@ -160,7 +160,7 @@ sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost)
     uint8_t seed[COUNTED_SEED], replied[SHA256_BYTES];
     uint32_t n;
     bool is_new, again;
-    *few = *lost = false;
+    *outcome = AS_GOT;
     SEFL_TRY(r->c.uploads->set(r->c.ctx, o->round, &set, &n));
     SEFL_TRY(as_store_tree(r->store, o->round, r->c.coins, seed));
     st = as_store_reply(r->store, o->round, replied);
@@ -175,8 +175,8 @@ sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost)
                                 .replied = again ? replied : NULL,
                                 .head = give_head,
                                 .ctx = &from },
-                     &v, few);
-    *lost = from.lost;
+                     &v);
+    *outcome = from.lost ? AS_LOST : as_link_outcome(r->link, st);
     SEFL_TRY(st);
     SEFL_TRY(as_store_verdict(r->store, o->round, &v, &is_new));
     if (is_new)
@@ -186,6 +186,8 @@ sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost)
     o->clients = v.kept;
     memcpy(o->set, v.root, sizeof o->set);
 done:
+    if (*outcome == AS_GOT)
+        *outcome = as_outcome_of(st);
     sefl_wipe(seed, sizeof seed);
     as_verdict_clear(&v);
     sefl_free(set);

@@ -36,7 +36,6 @@ typedef struct as_setting {
     const as_set *s;
     uint32_t next; /* leaf */
     as_verdict *out;
-    bool *few; /* may be NULL */
 } as_setting;
 
 /* REVEAL in progress, up to the output. */
@@ -64,11 +63,11 @@ typedef struct as_revealing {
 struct as_link {
     as_link_config c;
     channel *ch; /* NULL: the caller carries the messages */
-    bool dead, ended;
+    bool dead;
     as_phase phase;
     uint32_t asked;     /* question in progress; SUM, ACK, COUNTED: the parts of a reveal */
     uint32_t got;       /* kind of CSP's message */
-    unsigned no;        /* code of CSP's latest NO; 0: it answered the latest question */
+    as_outcome outcome; /* of the latest question; AS_GOT: its status tells it */
     bool in_step;       /* the stream stays usable although the question has failed */
     link_msg out;       /* to CSP */
     link_msg in;        /* from CSP, if there is a channel */
@@ -108,8 +107,6 @@ uint64_t as_now(const as_link *l);
 sefl_status as_on_key(as_link *l, rd *r) SEFL_MUST_CHECK;
 sefl_status as_on_early(as_link *l, rd *r) SEFL_MUST_CHECK;
 sefl_status as_on_verdict(as_link *l, rd *r) SEFL_MUST_CHECK;
-/* CSP refuses the SET with this code of NO. */
-void as_set_refused(as_link *l, unsigned code);
 /* Sets *out to the next HEADS; if there are no more, the phase to AS_WAIT. */
 sefl_status as_next_heads(as_link *l, const link_msg **out) SEFL_MUST_CHECK;
 /* Forgets which heads CSP got with EARLY. */

@@ -37,6 +37,8 @@ sefl_status as_check_mark(as_link *l, rd *r, bool equal)
         return SEFL_EIO;
     bool fit = v == LEDGER_SAME || (!equal && v == LEDGER_PEER_BEHIND &&
                                     ours.records - theirs.records <= LEDGER_CHARGE_RECORDS);
+    if (!fit)
+        l->outcome = AS_APART;
     SEFL_NEED(fit, SEFL_ESTATE, "the two ledgers do not agree: ours has %llu records, CSP's %llu%s",
               (unsigned long long)ours.records, (unsigned long long)theirs.records,
               v == LEDGER_FORKED ? ", of another history" : "");
@@ -92,28 +94,46 @@ static sefl_status on_empty(as_link *l, rd *r)
     return rd_end(r);
 }
 
-static sefl_status of_no(unsigned code, uint32_t question)
+/* ---- outcomes -------------------------------------------------------------------------------- */
+
+/* What CSP's NO means. */
+static as_outcome of_no(unsigned code, uint32_t question)
 {
-    static const sefl_status others[] = {
-        [LINK_NO_VERSION] = SEFL_EUNSUPPORTED,
-        [LINK_NO_TASK] = SEFL_EAUTH,
-        [LINK_NO_SIGNATURE] = SEFL_EAUTH,
-        [LINK_NO_ENROL] = SEFL_EAUTH,
-        [LINK_NO_BUDGET] = SEFL_EBUDGET,
-        [LINK_NO_KEY] = SEFL_ECRYPTO, /* lost round */
-        [LINK_NO_SLICE] = SEFL_EIO,
-        [LINK_NO_FAULT] = SEFL_EIO,
-        [LINK_NO_CLOCK] = SEFL_EIO, /* until someone has set a clock */
+    static const as_outcome others[] = {
+        [LINK_NO_VERSION] = AS_REFUSED,   [LINK_NO_TASK] = AS_REFUSED,
+        [LINK_NO_SIGNATURE] = AS_REFUSED, [LINK_NO_ENROL] = AS_REFUSED,
+        [LINK_NO_BUDGET] = AS_BUDGET,     [LINK_NO_KEY] = AS_LOST,
+        [LINK_NO_REVEALED] = AS_LOST,     [LINK_NO_SKIPPED] = AS_LOST,
+        [LINK_NO_SLICE] = AS_AGAIN,       [LINK_NO_FAULT] = AS_AGAIN,
+        [LINK_NO_CLOCK] = AS_AGAIN, /* until someone has set a clock */
+        [LINK_NO_PAUSED] = AS_PAUSED,     [LINK_NO_ENDED] = AS_ENDED,
+        [LINK_NO_CHECKS] = AS_SPOILED,
     };
-    /* Never again. KEY: the round key expired after WELCOME; but only AS itself reveals a round,
-     * so an AS that still asks for the key of a revealed one is an old copy. */
-    if (code == LINK_NO_REVEALED || code == LINK_NO_SKIPPED)
-        return question == LINK_REVEAL || question == LINK_SET ||
-                       (question == LINK_KEY && code == LINK_NO_SKIPPED)
-                   ? SEFL_ECRYPTO
-                   : SEFL_ESTATE;
-    sefl_status st = code < sizeof others / sizeof *others ? others[code] : SEFL_OK;
-    return st != SEFL_OK ? st : SEFL_ESTATE;
+    if (code == LINK_NO_FEW && question == LINK_SET)
+        return AS_LOST;
+    if (code == LINK_NO_REVEALED && question == LINK_KEY) /* only AS itself reveals a round */
+        return AS_APART;
+    as_outcome o = code < sizeof others / sizeof *others ? others[code] : AS_GOT;
+    return o != AS_GOT ? o : AS_APART;
+}
+
+as_outcome as_outcome_of(sefl_status st)
+{
+    static const as_outcome others[] = {
+        [SEFL_EIO] = AS_AGAIN,      [SEFL_ENOMEM] = AS_AGAIN,   [SEFL_ECLOSED] = AS_AGAIN,
+        [SEFL_ETIMEOUT] = AS_AGAIN, [SEFL_EPROTO] = AS_REFUSED, [SEFL_EBUDGET] = AS_BUDGET,
+        [SEFL_ECRYPTO] = AS_LOST, /* what AS stored for the round is damaged */
+    };
+    as_outcome o = (size_t)st < sizeof others / sizeof *others ? others[st] : AS_GOT;
+    return o != AS_GOT || st == SEFL_OK ? o : AS_FATAL;
+}
+
+as_outcome as_link_outcome(const as_link *l, sefl_status st)
+{
+    as_outcome own = as_outcome_of(st);
+    if (st != SEFL_OK && l->outcome != AS_GOT)
+        return l->outcome;
+    return own == AS_FATAL && st != SEFL_ECANCELLED && as_link_dead(l) ? AS_REFUSED : own;
 }
 
 /* Turns NO into a status with CSP's message, without control characters. */
@@ -126,16 +146,21 @@ static sefl_status on_no(as_link *l, rd *r)
     for (; n + 1 < sizeof words && n < r->left; n++)
         words[n] = r->p[n] >= 0x20 && r->p[n] < 0x7f ? (char)r->p[n] : '?';
     words[n] = '\0';
-    l->in_step = true;
-    l->no = code;
-    l->ended |= code == LINK_NO_CHECKS;
+    const as_outcome no = of_no(code, l->asked);
+    const sefl_status st = no == AS_AGAIN     ? SEFL_EIO
+                           : no == AS_REFUSED ? SEFL_EAUTH
+                           : no == AS_BUDGET  ? SEFL_EBUDGET
+                                              : SEFL_ESTATE;
+    l->in_step = code != LINK_NO_FAULT || l->asked == LINK_ENROL; /* else CSP ends the stream */
     bool more = n > 0 && strcmp(words, link_no_text(code)) != 0;
-    sefl_status st =
-        sefl_fail(of_no(code, l->asked), "CSP refused %s: %s%s%s", link_kind_name(l->asked),
-                  link_no_text(code), more ? ": " : "", more ? words : "");
+    sefl_note("CSP refused %s: %s%s%s", link_kind_name(l->asked), link_no_text(code),
+              more ? ": " : "", more ? words : "");
     if (l->asked == LINK_SET)
-        as_set_refused(l, code);
-    return code == LINK_NO_SLICE && l->revealing.shares ? as_other_shares(l, st) : st;
+        as_forget_early(l); /* CSP has forgotten them too */
+    if (code == LINK_NO_SLICE && l->revealing.shares)
+        return as_other_shares(l, st);
+    l->outcome = no;
+    return st;
 }
 
 /* ---- the machine ----------------------------------------------------------------------------- */
@@ -164,11 +189,11 @@ static const struct answer {
 
 sefl_status as_begin(as_link *l)
 {
+    l->outcome = AS_GOT;
     SEFL_NEED(!l->dead, SEFL_ECLOSED, "the link to CSP has already failed");
     SEFL_NEED(l->phase == AS_IDLE, SEFL_ESTATE, "CSP has not answered %s yet",
               link_kind_name(l->asked));
     buf_reset(&l->out.body);
-    l->no = 0;
     return SEFL_OK;
 }
 
@@ -310,16 +335,6 @@ void as_link_free(as_link *l)
 const as_peer *as_link_peer(const as_link *l)
 {
     return &l->peer;
-}
-
-bool as_link_ended(const as_link *l)
-{
-    return l->ended;
-}
-
-unsigned as_link_no(const as_link *l)
-{
-    return l->no;
 }
 
 bool as_link_dead(const as_link *l)

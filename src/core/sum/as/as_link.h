@@ -87,6 +87,27 @@ sefl_status as_link_on(as_link *l, const link_msg *in) SEFL_MUST_CHECK;
 /* True if no question is in progress. */
 bool as_link_is_idle(const as_link *l);
 
+/* ---- outcomes -------------------------------------------------------------------------------- */
+
+/* What a question came to: it decides what AS does next. */
+typedef enum as_outcome {
+    AS_GOT,     /* the answer */
+    AS_AGAIN,   /* no answer now: a disk, memory, the stream or CSP's clock fails */
+    AS_REFUSED, /* CSP refuses, or answers wrongly: perhaps every time */
+    AS_APART,   /* the same, and perhaps one of the two servers is an old copy */
+    AS_LOST,    /* no attempt can succeed: skip the round */
+    AS_BUDGET,  /* the privacy budget does not allow the round */
+    AS_PAUSED,  /* CSP's operator has paused the task */
+    AS_ENDED,   /* CSP's operator has ended it */
+    AS_SPOILED, /* CSP has ended it: too many checks of noise shares failed */
+    AS_FATAL,   /* AS itself has failed, or must stop */
+} as_outcome;
+
+/* The outcome of the latest question, which returned (or ended with) st. */
+as_outcome as_link_outcome(const as_link *l, sefl_status st);
+/* The outcome of anything else that AS does for a round. */
+as_outcome as_outcome_of(sefl_status st);
+
 /* ---- questions ------------------------------------------------------------------------------- */
 
 /* CSP's WELCOME: the highest rounds that CSP signed, revealed and skipped. */
@@ -98,8 +119,8 @@ typedef struct as_peer {
 const as_peer *as_link_peer(const as_link *l);
 
 /* Sealed tasks, before the header: fills in the suite and key of h, whose round the caller has set.
- * Works only for the next round and always returns the same key for it. SEFL_ECRYPTO if CSP has
- * lost the key of a signed round, or skipped the round because the key expired; skip that round. */
+ * Works only for the next round and always returns the same key for it. AS_LOST if CSP has lost the
+ * key of a signed round, or skipped the round because the key expired. */
 sefl_status as_link_key(as_link *l, round_header *h) SEFL_MUST_CHECK;
 sefl_status as_link_header(as_link *l, sefl_buf *envelope_both,
                            const round_header *h) SEFL_MUST_CHECK;
@@ -129,11 +150,10 @@ typedef struct as_set {
 /* Gets CSP's verdict on the set. It is final for this round: the same set gets the same verdict
  * again, on this link or a later one. Call it on each link before as_link_reveal, whose statement
  * names the verdict's root (as its set) and its number of kept clients.
- *   SEFL_ESTATE    CSP has decided another set of this round; or fewer clients than the threshold
- *                  are left (*few true; few may be NULL): CSP has skipped the round without a
- *                  charge
- *   SEFL_ECRYPTO   CSP has lost the round key or skipped the round: skip it */
-sefl_status as_link_set(as_link *l, const as_set *s, as_verdict *out, bool *few) SEFL_MUST_CHECK;
+ *   AS_LOST    CSP has lost the round key or skipped the round; or fewer clients than the threshold
+ *              are left, and CSP has skipped the round without a charge
+ *   AS_APART   CSP has decided another set of this round */
+sefl_status as_link_set(as_link *l, const as_set *s, as_verdict *out) SEFL_MUST_CHECK;
 
 sefl_status as_link_ping(as_link *l) SEFL_MUST_CHECK;
 /* Gets CSP's signature on a site's enrolment claim and verifies it. SEFL_EAUTH: CSP refuses. */
@@ -173,21 +193,14 @@ typedef struct as_reveal {
 /* Reveals the round, or fetches the reply that CSP kept (*kept true). The caller has charged the
  * round in AS's ledger. The attempt must be larger than that of any mask in the store; the call
  * checks that. Calls shares_wait if shares are missing. w has task.values integers, all zero on
- * failure; the caller makes them durable before it publishes anything. Failures:
- *   SEFL_ECRYPTO   CSP kept an attempt whose mask or shares are lost, sent a different reply than
- *                  before, does not know of a reply that AS has acknowledged (an old copy of CSP's
- *                  state), or has erased or skipped the round: skip it; the charge stands
- *   SEFL_EBUDGET, SEFL_ESTATE   CSP refuses, with its reason; the link stays usable unless
- *                  as_link_dead is true
- *   others         the stream failed: try again with a new connection and a new attempt */
+ * failure; the caller makes them durable before it publishes anything. AS_LOST: CSP kept an attempt
+ * whose mask or shares are lost, sent a different reply than before, does not know of a reply that
+ * AS has acknowledged (an old copy of CSP's state), or has erased or skipped the round: the charge
+ * stands. Another attempt needs a new number. */
 sefl_status as_link_reveal(as_link *l, const as_reveal *o, bool *kept, int64_t *w) SEFL_MUST_CHECK;
 
 /* True if the stream has failed: free the link, close the stream, dial again. */
 bool as_link_dead(const as_link *l);
-/* True if CSP has ended the task because too many checks of noise shares failed. */
-bool as_link_ended(const as_link *l);
-/* Returns the code of CSP's NO (link_no) to the latest question; 0 if it did not answer NO. */
-unsigned as_link_no(const as_link *l);
 const as_times *as_link_times(const as_link *l);
 
 #endif

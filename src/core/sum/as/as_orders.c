@@ -44,9 +44,9 @@ sefl_status as_rounds_link_down(as_rounds *r, const char *what)
 }
 
 /* True if CSP or an audit has ended the task: no more rounds are signed or revealed. */
-static bool is_spoiled(const as_rounds *r)
+static bool is_spoiled(const as_rounds *r, as_outcome outcome)
 {
-    return (r->link && as_link_ended(r->link)) ||
+    return outcome == AS_SPOILED ||
            (r->c.channel && r->c.channel->ended && r->c.channel->ended(r->c.ctx));
 }
 
@@ -159,17 +159,22 @@ static sefl_status order_dial(as_rounds *r, const agg_order *o)
 
 /* ---- a round begins -------------------------------------------------------------------------- */
 
-static sefl_status get_signed(as_rounds *r, sefl_buf *both, round_header *h)
+static sefl_status get_signed(as_rounds *r, sefl_buf *both, round_header *h, as_outcome *outcome)
 {
+    sefl_status st = SEFL_OK;
     if (r->c.clear) {
         ledger_port l = account_port(r->c.account);
         ledger_head after;
-        SEFL_PASS(l.head_after(l.ctx, h->round, &after));
-        return r->c.clear->sign(r->c.ctx, both, h);
+        st = l.head_after(l.ctx, h->round, &after);
+        *outcome = as_outcome_of(st);
+        return st == SEFL_OK ? r->c.clear->sign(r->c.ctx, both, h) : st;
     }
     if (task_is_sealed(r->t))
-        SEFL_PASS(as_link_key(r->link, h));
-    return as_link_header(r->link, both, h);
+        st = as_link_key(r->link, h);
+    if (st == SEFL_OK)
+        st = as_link_header(r->link, both, h);
+    *outcome = as_link_outcome(r->link, st);
+    return st;
 }
 
 /* CSP's operator has paused or ended the task. */
@@ -185,25 +190,24 @@ static sefl_status held(as_rounds *r, uint64_t round, bool ended)
     return as_rounds_say(r, ended ? AGG_LEFT : AGG_PUT_OFF, round);
 }
 
-static sefl_status not_signed(as_rounds *r, uint64_t round, sefl_status why)
+static sefl_status not_signed(as_rounds *r, uint64_t round, as_outcome outcome, sefl_status why)
 {
-    const unsigned no = r->link ? as_link_no(r->link) : 0;
-    if (no == LINK_NO_PAUSED || no == LINK_NO_ENDED)
-        return held(r, round, no == LINK_NO_ENDED);
-    if (why == SEFL_EBUDGET) {
+    if (outcome == AS_PAUSED || outcome == AS_ENDED)
+        return held(r, round, outcome == AS_ENDED);
+    if (outcome == AS_BUDGET) {
         log_info(r->c.log, "budget", lf_u64("round", round), lf_str("why", sefl_last_error()));
         return as_rounds_say(r, AGG_BUDGET, round);
     }
     if (r->c.strict)
         return why;
-    if (why == SEFL_ECRYPTO) {
+    if (outcome == AS_LOST) {
         log_error(r->c.log, "round skipped before it began", lf_u64("round", round),
                   lf_str("why", sefl_last_error()));
         return as_rounds_say(r, AGG_LOST, round);
     }
-    if (is_spoiled(r))
+    if (is_spoiled(r, outcome))
         return why;
-    if (why == SEFL_ESTATE) /* another header was signed, or the ledgers differ */
+    if (outcome == AS_APART) /* another header was signed, or the ledgers differ */
         return cannot_go_on();
     return as_rounds_link_down(r, "header"); /* a new connection compares task and ledgers again */
 }
@@ -212,12 +216,13 @@ static sefl_status order_sign(as_rounds *r, const agg_order *o)
 {
     sefl_status st = SEFL_OK;
     sefl_buf both = { 0 };
+    as_outcome outcome;
     round_header h = { .round = o->round, .step_nano = r->t->step_nano };
     memcpy(h.task, r->t->id, sizeof h.task);
     memcpy(h.model, r->model.hash, sizeof h.model);
-    st = get_signed(r, &both, &h);
+    st = get_signed(r, &both, &h, &outcome);
     if (st != SEFL_OK) {
-        st = not_signed(r, o->round, st);
+        st = not_signed(r, o->round, outcome, st);
         goto done;
     }
     SEFL_TRY(r->store->put(r->store->ctx, AS_HEADER, o->round, 0, buf_span(&both)));
@@ -288,102 +293,78 @@ static sefl_status lose(as_rounds *r, uint64_t round, const char *what)
 {
     log_error(r->c.log, what, lf_u64("round", round), lf_str("why", sefl_last_error()));
     as_rounds_note(r, "");
-    return as_rounds_say(r, AGG_LOST, round);
+    SEFL_PASS(as_rounds_say(r, AGG_LOST, round));
+    return r->link && as_link_dead(r->link) ? as_rounds_link_down(r, "reveal") : SEFL_OK;
 }
 
-/* Handles a failed attempt. The round is lost only if no attempt can succeed (SEFL_ECRYPTO), or if
- * CSP refuses, for a reason of the protocol, every attempt. A disk that is full or broken, here or
- * at CSP (SEFL_EIO), or missing memory, is no such reason: AS tries until it works, or until CSP's
- * key expires. After any other failure of AS itself the run ends, and the next one continues. */
-static sefl_status not_revealed(as_rounds *r, const agg_order *o, sefl_status why)
+/* Handles a failed attempt. The round is lost only if no attempt can succeed, or if CSP refuses, for
+ * a reason of the protocol, every attempt. A disk that is full or broken, here or at CSP, or missing
+ * memory, is no such reason: AS tries until it works, or until CSP's key expires. After any other
+ * failure of AS itself the run ends, and the next one continues. */
+static sefl_status not_revealed(as_rounds *r, const agg_order *o, as_outcome outcome,
+                                sefl_status why)
 {
-    if (why == SEFL_ECANCELLED || is_spoiled(r))
+    if (why == SEFL_ECANCELLED || is_spoiled(r, outcome))
         return why;
     log_warn(r->c.log, "round not revealed", lf_u64("round", o->round),
              lf_u64("attempt", o->attempt), lf_str("why", sefl_last_error()));
-    if (why == SEFL_EBUDGET)
+    if (outcome == AS_BUDGET)
         return as_rounds_say(r, AGG_BUDGET, o->round);
     if (r->c.strict)
         return why;
-    if (why == SEFL_ECRYPTO)
+    if (outcome == AS_LOST)
         return lose(r, o->round, "round lost");
-    const unsigned no = r->link ? as_link_no(r->link) : 0;
-    const bool csp_failed = r->link && (as_link_dead(r->link) || no == LINK_NO_FAULT);
-    if (r->c.shared && why == SEFL_EIO && !csp_failed)
-        return why; /* the database: perhaps another process leads now */
-    const bool passes =
-        why == SEFL_EIO || why == SEFL_ECLOSED || why == SEFL_ETIMEOUT || why == SEFL_ENOMEM;
-    if (!passes && no == 0 && !csp_failed && why != SEFL_EPROTO)
-        return why; /* CSP has neither refused nor answered wrongly */
-    if (!passes && ++r->refused >= REFUSALS_MAX)
+    const bool dead = r->link && as_link_dead(r->link);
+    if (outcome == AS_FATAL || (r->c.shared && why == SEFL_EIO && !dead))
+        return why; /* EIO: the database, so perhaps another process leads now */
+    if (outcome != AS_AGAIN && ++r->refused >= REFUSALS_MAX)
         return lose(r, o->round, "round lost: every attempt failed");
-    /* CSP closes the stream after FAULT; with the last two, lanes make no progress */
-    if (csp_failed || why == SEFL_ECLOSED || why == SEFL_ETIMEOUT)
+    if (dead || why == SEFL_ECLOSED || why == SEFL_ETIMEOUT) /* the last two: of lanes */
         return as_rounds_link_down(r, "reveal");
     as_rounds_note(r, sefl_last_error());
     return as_rounds_say(r, AGG_REVEAL_FAILED, o->round);
 }
 
-/* Handles a SET without a usable verdict. Nothing is charged yet. */
-static sefl_status no_verdict(as_rounds *r, const agg_order *o, sefl_status why, bool few,
-                              bool lost)
-{
-    if (r->c.strict || why == SEFL_ECANCELLED || !(few || lost))
-        return not_revealed(r, o, why);
-    SEFL_PASS(lose(r, o->round, few ? "too few clients are left" : "heads lost"));
-    return as_link_dead(r->link) ? as_rounds_link_down(r, "set") : SEFL_OK;
-}
-
-/* Gets the closed sum of the set, unless CSP has already revealed this round. *handled: the round
- * is lost, and the machine knows it. */
-static sefl_status get_sum(as_rounds *r, as_reveal *o, bool *handled)
+/* Gets the closed sum of the set, unless CSP has already revealed this round. */
+static sefl_status get_sum(as_rounds *r, as_reveal *o, as_outcome *outcome)
 {
     if (as_link_peer(r->link)->revealed >= o->round)
         return SEFL_OK;
     sefl_status st = r->c.uploads->sum(r->c.ctx, o->round, &o->sum);
-    *handled = !r->c.strict && (st == SEFL_ECRYPTO || st == SEFL_EPROTO || st == SEFL_ERANGE);
-    return *handled ? lose(r, o->round, "sum lost") : st;
+    if (st == SEFL_ECRYPTO || st == SEFL_EPROTO || st == SEFL_ERANGE)
+        *outcome = AS_LOST;
+    return st;
 }
 
-/* Gets w from CSP. *handled: there is none, and the machine knows it. */
-static sefl_status reveal(as_rounds *r, const agg_order *order, as_reveal *o, int64_t *w,
-                          bool *handled)
+/* Gets w from CSP. After a failure, *outcome is what it means for the round; AS_GOT: nothing. */
+static sefl_status reveal(as_rounds *r, as_reveal *o, int64_t *w, as_outcome *outcome)
 {
     sefl_status st;
     const as_channel *ch = r->c.channel;
-    bool few, lost, kept;
+    bool kept;
     uint64_t t = clock_ns(r->c.mono);
     if (task_is_sealed(r->t) && !r->c.clear) {
-        st = as_rounds_set(r, o, &few, &lost);
-        if (st != SEFL_OK) {
-            *handled = true;
-            return no_verdict(r, order, st, few, lost);
-        }
+        SEFL_PASS(as_rounds_set(r, o, outcome));
         r->parts.set = lap(r, &t);
     }
-    if (!r->c.clear) {
-        st = get_sum(r, o, handled);
-        if (st != SEFL_OK || *handled)
-            return st;
-    }
+    if (!r->c.clear)
+        SEFL_PASS(get_sum(r, o, outcome));
     r->parts.sum = lap(r, &t);
     st = account_charge(r->c.account, o->round); /* durable before the masked sum leaves */
     r->parts.charge = lap(r, &t);
-    if (st == SEFL_EBUDGET) {
-        *handled = true;
-        return not_revealed(r, order, st);
-    }
+    if (st == SEFL_EBUDGET)
+        *outcome = AS_BUDGET;
     SEFL_PASS(st);
     if (r->c.clear)
         return r->c.clear->reveal(r->c.ctx, o->round, o->attempt, w);
     if (ch->revealing)
         ch->revealing(r->c.ctx, true);
     st = as_link_reveal(r->link, o, &kept, w);
+    *outcome = as_link_outcome(r->link, st);
     if (ch->revealing)
         ch->revealing(r->c.ctx, false);
     r->parts.reveal = lap(r, &t);
-    *handled = st != SEFL_OK;
-    return *handled ? not_revealed(r, order, st) : SEFL_OK;
+    return st;
 }
 
 void as_rounds_drop_released(as_rounds *r)
@@ -414,9 +395,8 @@ static sefl_status draw_ahead(as_rounds *r, uint64_t round)
     return st;
 }
 
-/* One attempt. On SEFL_OK the integers are durable, unless *handled: then the attempt failed, and
- * the machine knows it. */
-static sefl_status attempt(as_rounds *r, const agg_order *o, as_reveal *what, bool *handled)
+/* One attempt. On SEFL_OK the integers are durable; *outcome as for reveal. */
+static sefl_status attempt(as_rounds *r, const agg_order *o, as_reveal *what, as_outcome *outcome)
 {
     sefl_status st = SEFL_OK;
     const task *t = r->t;
@@ -431,9 +411,7 @@ static sefl_status attempt(as_rounds *r, const agg_order *o, as_reveal *what, bo
     if (st == SEFL_OK || st == SEFL_EIO ||
         st == SEFL_ETIMEOUT) /* the last two: they may be there */
         goto done;
-    st = reveal(r, o, what, r->released, handled);
-    if (st != SEFL_OK || *handled)
-        goto done;
+    SEFL_TRY(reveal(r, what, r->released, outcome));
     t0 = clock_ns(r->c.mono);
     if (what->counted)
         SEFL_TRY(r->store->put(r->store->ctx, AS_COUNTED, o->round, 0, buf_span(what->counted)));
@@ -445,14 +423,14 @@ static sefl_status attempt(as_rounds *r, const agg_order *o, as_reveal *what, bo
     if (r->link)
         r->times = *as_link_times(r->link);
 done:
-    if (st != SEFL_OK || *handled)
+    if (st != SEFL_OK)
         as_rounds_drop_released(r);
     return st;
 }
 
 static sefl_status order_reveal(as_rounds *r, const agg_order *o)
 {
-    bool handled = false;
+    as_outcome outcome = AS_GOT;
     sefl_buf counted = { 0 };
     as_reveal what = {
         .round = o->round,
@@ -468,12 +446,13 @@ static sefl_status order_reveal(as_rounds *r, const agg_order *o)
     bool has_set = r->row.has_set;
     pthread_mutex_unlock(&r->lock);
     SEFL_NEED(has_set, SEFL_ESTATE, "round %" PRIu64 " is to be revealed without a set", o->round);
-    sefl_status st = attempt(r, o, &what, &handled);
+    sefl_status st = attempt(r, o, &what, &outcome);
     buf_clear(&counted);
-    if (st == SEFL_EIO && !handled) /* this server's disk */
-        return not_revealed(r, o, st);
-    if (st != SEFL_OK || handled)
-        return st;
+    if (st == SEFL_EIO && outcome == AS_GOT) /* this server's disk */
+        outcome = AS_AGAIN;
+    if (outcome != AS_GOT)
+        return not_revealed(r, o, outcome, st);
+    SEFL_PASS(st);
     as_rounds_note(r, "");
     return as_rounds_say(r, AGG_REVEALED, o->round);
 }

@@ -49,19 +49,21 @@ sefl_status as_keep_shares(as_link *l)
     return SEFL_OK;
 }
 
-static sefl_status lost(const char *why)
+static sefl_status lost(as_link *l, const char *why)
 {
-    return sefl_fail(SEFL_ECRYPTO, "%s: AS must skip the round, and its charge stands", why);
+    l->outcome = AS_LOST;
+    return sefl_fail(SEFL_ESTATE, "%s: AS must skip the round, and its charge stands", why);
 }
 
 /* Checks, before AS draws a mask, that the attempt number is new, and that no output has left. */
-static sefl_status check_attempt(const as_reveal *o, bool *first)
+static sefl_status check_attempt(as_link *l, const as_reveal *o, bool *first)
 {
     as_mask m = { 0 };
     uint8_t digest[SHA256_BYTES];
     sefl_status st = as_store_reply(o->store, o->round, digest);
     if (st == SEFL_OK)
-        return lost("AS has acknowledged an output of this round, and CSP does not know it: an old "
+        return lost(l,
+                    "AS has acknowledged an output of this round, and CSP does not know it: an old "
                     "copy of CSP's state was put back");
     if (st != SEFL_ENOTFOUND)
         return st;
@@ -137,7 +139,7 @@ sefl_status as_link_reveal(as_link *l, const as_reveal *o, bool *kept, int64_t *
     if (!v->again) {
         SEFL_CHECK(o->sum, SEFL_EINVAL, "round %llu is not revealed yet: the reveal needs its sum",
                    (unsigned long long)o->round);
-        SEFL_TRY(check_attempt(o, &v->first));
+        SEFL_TRY(check_attempt(l, o, &v->first));
         SEFL_TRY(load_history(l));
     }
     v->since = as_now(l);
@@ -247,8 +249,8 @@ static sefl_status load_mask(as_link *l)
     sefl_status st = as_store_masked(v->o->store, v->o->round, &v->m);
     link_plain_id(want, v->m.attempt, v->o->set);
     if (st == SEFL_ENOTFOUND || (st == SEFL_OK && memcmp(v->id, want, NOISE_ID) != 0))
-        return lost("CSP has revealed a sum whose mask is not here (this server's state is "
-                    "damaged, or an old copy)");
+        return lost(l, "CSP has revealed a sum whose mask is not here (this server's state is "
+                       "damaged, or an old copy)");
     return st;
 }
 
@@ -271,7 +273,7 @@ sefl_status as_on_digest(as_link *l, rd *r)
     uint64_t began = as_now(l);
     sefl_status st = as_store_replied(o->store, o->round, v->m.attempt, v->digest);
     if (st == SEFL_ESTATE)
-        return lost("CSP sends a different output than before");
+        return lost(l, "CSP sends a different output than before");
     SEFL_PASS(st);
     v->since = as_now(l);
     l->times.note = v->since - began;
@@ -318,16 +320,16 @@ static sefl_status finish_kept(as_link *l, sefl_span output)
     if (task_mode(l->c.task)->shares) {
         sefl_status st = as_store_shares(v->o->store, v->o->round, &v->m, &v->x);
         if (st == SEFL_ENOTFOUND)
-            return lost("CSP has revealed a sum whose noise shares are not here");
+            return lost(l, "CSP has revealed a sum whose noise shares are not here");
         SEFL_PASS(st);
     }
     SEFL_PASS(load_history(l));
     history_only(&v->past, v->m.lags);
     if (v->past.lags != v->m.lags)
-        return lost("CSP has revealed a sum that takes back noise of earlier rounds, and this "
-                    "server's part of it is not here");
+        return lost(l, "CSP has revealed a sum that takes back noise of earlier rounds, and this "
+                       "server's part of it is not here");
     sefl_status st = finish(l, output);
-    return st == SEFL_EPROTO ? lost(sefl_last_error()) : st;
+    return st == SEFL_EPROTO ? lost(l, sefl_last_error()) : st;
 }
 
 sefl_status as_on_output(as_link *l, rd *r)
@@ -346,7 +348,7 @@ sefl_status as_on_output(as_link *l, rd *r)
     sha256_of(is, output);
     SEFL_NEED(memcmp(is, v->digest, sizeof is) == 0, SEFL_EPROTO, "CSP's output has changed");
     v->st = (*v->kept ? finish_kept : finish)(l, output);
-    l->in_step = *v->kept || v->st == SEFL_ECRYPTO;
+    l->in_step = *v->kept || l->outcome == AS_LOST;
     if (!task_is_sealed(l->c.task) || (v->st != SEFL_OK && !l->in_step))
         return v->st;
     if (v->st != SEFL_OK)

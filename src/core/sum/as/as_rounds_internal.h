@@ -73,8 +73,7 @@ sefl_status as_rounds_idle(as_rounds *r, uint64_t until_ms) SEFL_MUST_CHECK;
  * heads were sent. */
 sefl_status as_rounds_early(as_rounds *r, uint64_t *wait_ms) SEFL_MUST_CHECK;
 /* Sealed tasks: sends SET, stores the VERDICT and subtracts refused uploads from the sum; sets the
- * count and root in `o`. *few: CSP keeps fewer clients than the threshold. *lost: a head is
- * unreadable. */
-sefl_status as_rounds_set(as_rounds *r, as_reveal *o, bool *few, bool *lost) SEFL_MUST_CHECK;
+ * count and root in `o`. After a failure, *outcome is what it means for the round. */
+sefl_status as_rounds_set(as_rounds *r, as_reveal *o, as_outcome *outcome) SEFL_MUST_CHECK;
 
 #endif

@@ -187,17 +187,15 @@ static sefl_status read_verdict(as_link *l, const as_set *s, rd *r, as_verdict *
     return check_root(l, s, v);
 }
 
-sefl_status as_link_set(as_link *l, const as_set *s, as_verdict *out, bool *few)
+sefl_status as_link_set(as_link *l, const as_set *s, as_verdict *out)
 {
     static const uint8_t none[SHA256_BYTES];
     *out = (as_verdict){ 0 };
-    if (few)
-        *few = false;
     SEFL_PASS(must_be_sealed(l));
     SEFL_NEED(s->clients >= 1 && s->clients <= LINK_SET_MAX, SEFL_EINVAL,
               "a set cannot have %u clients", s->clients);
     SEFL_PASS(as_begin(l));
-    l->setting = (as_setting){ .s = s, .out = out, .few = few };
+    l->setting = (as_setting){ .s = s, .out = out };
     SEFL_PASS(wr_u64(&l->out.body, s->round));
     SEFL_PASS(wr_u32(&l->out.body, s->clients));
     SEFL_PASS(wr_raw(&l->out.body, s->tree_seed, COUNTED_SEED));
@@ -214,11 +212,4 @@ sefl_status as_on_verdict(as_link *l, rd *r)
     else
         as_verdict_clear(&v);
     return st;
-}
-
-void as_set_refused(as_link *l, unsigned code)
-{
-    as_forget_early(l); /* CSP has forgotten them too */
-    if (l->setting.few)
-        *l->setting.few = code == LINK_NO_FEW;
 }

@@ -230,7 +230,7 @@ static void talk(as_link *l)
     size_t n = 0;
     sefl_buf both = { 0 };
     as_verdict v;
-    bool few, out[ASKED] = { false };
+    bool out[ASKED] = { false };
     uint8_t root[32];
     memset(h.key, 0, sizeof h.key);
     h.suite = 0, h.key_bytes = 0;
@@ -246,9 +246,9 @@ static void talk(as_link *l)
                                .leaves = w->leaf,
                                .tree_seed = w->tree_seed,
                                .head = head_of },
-                    &v, &few) == SEFL_OK) {
+                    &v) == SEFL_OK) {
         check_refusals(v.refused, v.refused_n, ASKED);
-        MUST(v.kept + v.refused_n == ASKED && v.kept >= w->t.threshold && !few);
+        MUST(v.kept + v.refused_n == ASKED && v.kept >= w->t.threshold);
         for (uint32_t i = 0; i < v.refused_n; i++)
             out[v.refused[i].index] = true;
         MUST(root_of(root, out) == v.kept && memcmp(root, v.root, 32) == 0);

@@ -53,6 +53,7 @@ typedef struct world {
     uint8_t replied[SHA256_BYTES]; /* in raw SETs */
     history_fresh fresh;           /* AS has it in memory at the next reveal */
     const noise_ahead *ahead;      /* mode own: AS has drawn it */
+    as_outcome outcome;            /* of world_round's latest question */
 } world;
 
 /* One key for all worlds of a program: generating one takes most of a second. */
@@ -556,7 +557,7 @@ static inline sefl_status world_verdict(world *w, as_link *l, const round_header
         SEFL_TRY(as_link_early(l, h->round, span_of(early, n), refused, &refused_n));
         assert_int_equal(refused_n, 0);
     }
-    SEFL_TRY(as_link_set(l, &set, &v, NULL));
+    SEFL_TRY(as_link_set(l, &set, &v));
     assert_int_equal(v.kept, W_CLIENTS);
     memcpy(w->set, v.root, 32);
 done:
@@ -640,9 +641,12 @@ static inline sefl_status world_round(world *w, connection *c, uint64_t round, b
     if (sealed)
         assert_true(both.n > COUNTED_STATEMENT_BYTES);
 done:
+    w->outcome = l ? as_link_outcome(l, st) : AS_FATAL;
     as_link_free(l);
     buf_clear(&both);
     return st;
 }
+
+#define CHECK_OUTCOME(l, call, want) assert_int_equal(as_link_outcome(l, call), want)
 
 #endif

@@ -165,21 +165,19 @@ static void answers_that_as_refuses(void **state)
     as_link_free(l);
     buf_clear(&a.x.bytes);
 
-    /* CSP's refusals and their status here */
+    /* CSP's refusals, their status here, and what they mean */
     static const struct {
         unsigned code;
         sefl_status st;
-    } no[] = { { LINK_NO_BUDGET, SEFL_EBUDGET },
-               { LINK_NO_FEW, SEFL_ESTATE },
-               { LINK_NO_MEMBERS, SEFL_ESTATE },
-               { LINK_NO_REVEALED, SEFL_ECRYPTO },
-               { LINK_NO_SKIPPED, SEFL_ECRYPTO },
-               { LINK_NO_FAULT, SEFL_EIO },
-               { LINK_NO_LEDGER, SEFL_ESTATE },
-               { LINK_NO_SIGNATURE, SEFL_EAUTH },
-               { LINK_NO_TASK, SEFL_EAUTH },
-               { LINK_NO_VERSION, SEFL_EUNSUPPORTED },
-               { 4711, SEFL_ESTATE } };
+        as_outcome outcome;
+    } no[] = {
+        { LINK_NO_BUDGET, SEFL_EBUDGET, AS_BUDGET },   { LINK_NO_FEW, SEFL_ESTATE, AS_APART },
+        { LINK_NO_MEMBERS, SEFL_ESTATE, AS_APART },    { LINK_NO_REVEALED, SEFL_ESTATE, AS_LOST },
+        { LINK_NO_SKIPPED, SEFL_ESTATE, AS_LOST },     { LINK_NO_CHECKS, SEFL_ESTATE, AS_SPOILED },
+        { LINK_NO_FAULT, SEFL_EIO, AS_AGAIN },         { LINK_NO_LEDGER, SEFL_ESTATE, AS_APART },
+        { LINK_NO_SIGNATURE, SEFL_EAUTH, AS_REFUSED }, { LINK_NO_TASK, SEFL_EAUTH, AS_REFUSED },
+        { LINK_NO_VERSION, SEFL_EAUTH, AS_REFUSED },   { 4711, SEFL_ESTATE, AS_APART }
+    };
     for (size_t i = 0; i < sizeof no / sizeof no[0]; i++) {
         uint8_t body[12] = { (uint8_t)no[i].code, (uint8_t)(no[i].code >> 8), 'a', 27, '[', 'J' };
         as_begin(&a, w);
@@ -190,7 +188,8 @@ static void answers_that_as_refuses(void **state)
         CHECK_OK(as_link_new(&l, &a.ch, &a.cfg));
         CHECK_STATUS(as_link_reveal(l, &o, &kept, got), no[i].st);
         assert_null(strchr(sefl_last_error(), 27));
-        assert_false(as_link_dead(l));
+        assert_int_equal(as_link_outcome(l, no[i].st), no[i].outcome);
+        assert_int_equal(as_link_dead(l), no[i].code == LINK_NO_FAULT); /* CSP ends the stream */
         as_link_free(l);
         buf_clear(&a.x.bytes);
     }
@@ -272,7 +271,7 @@ static void sealed_answers_that_as_refuses(void **state)
         answer(&a.x, i == 8 ? LINK_YES : LINK_VERDICT, buf_span(&b));
         CHECK_OK(as_link_new(&l, &a.ch, &a.cfg));
         bool good = i == 0 || i == 2;
-        CHECK_STATUS(as_link_set(l, &set, &v, NULL), good ? SEFL_OK : SEFL_EPROTO);
+        CHECK_STATUS(as_link_set(l, &set, &v), good ? SEFL_OK : SEFL_EPROTO);
         if (i == 3)
             assert_string_equal(sefl_last_error(), "CSP keeps 1 and refuses 2 of 3 clients");
         assert_int_equal(as_link_dead(l), !good);

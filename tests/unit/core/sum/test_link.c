@@ -296,7 +296,8 @@ static void damage_after_the_mark(void **state)
         disconnect(&c);
         late.at = at;
         connect_(&c, w, NULL, false);
-        CHECK_STATUS(world_round(w, &c, 1, &kept, got), at == 5 ? SEFL_EIO : SEFL_ECRYPTO);
+        CHECK_STATUS(world_round(w, &c, 1, &kept, got), at == 5 ? SEFL_EIO : SEFL_ESTATE);
+        assert_int_equal(w->outcome, at == 5 ? AS_AGAIN : AS_LOST);
         disconnect(&c);
         late.at = 0;
         connect_(&c, w, NULL, false);
@@ -432,7 +433,7 @@ static void any_cut_is_survived(void **state)
                 }
                 cuts++;
                 assert_int_not_equal(st, SEFL_OK);
-                assert_int_not_equal(st, SEFL_ECRYPTO);
+                assert_int_not_equal(w->outcome, AS_LOST);
                 for (size_t i = 0; i < w->t.values; i++)
                     assert_int_equal(got[i], 0);
                 unsigned open_before = csp_seen_at(&w->c, 1).reveals;
@@ -511,7 +512,8 @@ static void a_wrong_digest(void **state)
     disconnect(&c);
     for (int i = 0; i < 2; i++) {
         connect_(&c, w, NULL, false);
-        CHECK_STATUS(world_round(w, &c, 1, &kept, got), SEFL_ECRYPTO);
+        CHECK_STATUS(world_round(w, &c, 1, &kept, got), SEFL_ESTATE);
+        assert_int_equal(w->outcome, AS_LOST);
         disconnect(&c);
         assert_true(kept);
     }
@@ -539,7 +541,8 @@ static void no_attempt_after_an_acknowledged_output(void **state)
         row.state = CSP_SIGNED;
         CHECK_OK(j.row_put(j.ctx, &row));
         connect_(&c, w, NULL, false);
-        CHECK_STATUS(world_round(w, &c, 1, &kept, got), SEFL_ECRYPTO);
+        CHECK_STATUS(world_round(w, &c, 1, &kept, got), SEFL_ESTATE);
+        assert_int_equal(w->outcome, AS_LOST);
         disconnect(&c);
         assert_false(kept);
         assert_int_equal(w->a.masks, 1);
@@ -584,7 +587,8 @@ static void one_reply_to_an_attempt(void **state)
             disconnect(&c);
             connect_(&c, w, NULL, false);
             lie(&c, again ? 1 + NOISE_REPLY_HEAD : 0);
-            CHECK_STATUS(world_round(w, &c, 1, &kept, got), again ? SEFL_OK : SEFL_ECRYPTO);
+            CHECK_STATUS(world_round(w, &c, 1, &kept, got), again ? SEFL_OK : SEFL_ESTATE);
+            assert_int_equal(w->outcome, again ? AS_GOT : AS_LOST);
             disconnect(&c);
             assert_true(kept);
             assert_int_equal(w->a.masks, 1);
@@ -650,14 +654,14 @@ static void a_lost_mask_loses_the_round(void **state)
         assert_true(p->signed_ == 1 && p->revealed == 1 && p->skipped == 0 && !p->behind);
         as_reveal o = { .round = 1, .attempt = ++w->attempt, .clients = 3, .store = &c.as };
         memcpy(o.set, w->set, 32);
-        CHECK_STATUS(as_link_reveal(l, &o, &kept, got), SEFL_ECRYPTO);
+        CHECK_OUTCOME(l, as_link_reveal(l, &o, &kept, got), AS_LOST);
         for (size_t i = 0; i < w->t.values; i++)
             assert_int_equal(got[i], 0);
         assert_false(as_link_dead(l));
         CHECK_OK(as_link_skip(l, 1, 2));
         (void)world_signed(w, l, 2);
         assert_int_equal(csp_seen_at(&w->c, 1).r.state, CSP_REVEALED); /* forever the same */
-        CHECK_STATUS(as_link_reveal(l, &o, &kept, got), SEFL_ECRYPTO); /* erased by now */
+        CHECK_OUTCOME(l, as_link_reveal(l, &o, &kept, got), AS_LOST);  /* erased by now */
         as_link_free(l);
         disconnect(&c);
         world_free(w);
@@ -685,11 +689,11 @@ static void a_lost_root_loses_the_round(void **state)
 
     w->root[0] ^= 1;
     l = world_link(w, &c);
-    CHECK_STATUS(as_link_key(l, &again), SEFL_ECRYPTO);
+    CHECK_OUTCOME(l, as_link_key(l, &again), AS_LOST);
     world_head(w, 0, &h, early);
-    CHECK_STATUS(as_link_early(l, 1, span_of(early, head_bytes(w->t.seal)), refused, &n),
-                 SEFL_ECRYPTO);
-    CHECK_STATUS(world_verdict(w, l, &h), SEFL_ECRYPTO);
+    CHECK_OUTCOME(l, as_link_early(l, 1, span_of(early, head_bytes(w->t.seal)), refused, &n),
+                  AS_LOST);
+    CHECK_OUTCOME(l, world_verdict(w, l, &h), AS_LOST);
     CHECK_OK(as_link_skip(l, 1, 2));
     as_link_free(l);
     disconnect(&c);

@@ -160,7 +160,8 @@ static void lost_after_the_reply(void **state)
     CHECK_OK(round_of(&p, 1, NULL, NULL));
     CHECK_OK(round_of(&p, 2, NULL, NULL));
     buf_clear(&p.w->a.history[1]);
-    CHECK_STATUS(round_of(&p, 2, NULL, NULL), SEFL_ECRYPTO);
+    CHECK_STATUS(round_of(&p, 2, NULL, NULL), SEFL_ESTATE);
+    assert_int_equal(p.w->outcome, AS_LOST);
     world_free(p.w);
 }
 

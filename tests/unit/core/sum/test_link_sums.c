@@ -53,7 +53,7 @@ static void early_changes_nothing(void **state)
     w_heads x = { .w = w, .h = h };
     round_entry leaves[W_CLIENTS];
     as_set set = world_set(&x, leaves);
-    CHECK_OK(as_link_set(l, &set, &v, NULL));
+    CHECK_OK(as_link_set(l, &set, &v));
     assert_int_equal(v.kept, 3);
     memcpy(w->set, v.root, 32);
     CHECK_OK(world_reveal(w, &c, l, 1, 3, NULL, &kept, got));
@@ -73,7 +73,7 @@ static void refused_bodies_come_off(void **state)
         world *w = sealed_world();
         int64_t got[W_VALUES];
         connection c;
-        bool kept, few;
+        bool kept;
         sefl_buf counted = { 0 }, path = { 0 }, heads = { 0 };
         as_verdict v;
         head_refusal refused[4];
@@ -91,8 +91,8 @@ static void refused_bodies_come_off(void **state)
         w_heads x = { .w = w, .h = h };
         round_entry leaves[W_CLIENTS];
         as_set set = world_set(&x, leaves);
-        CHECK_OK(as_link_set(l, &set, &v, &few));
-        assert_true(!few && v.kept == 2 && v.refused_n == 1);
+        CHECK_OK(as_link_set(l, &set, &v));
+        assert_true(v.kept == 2 && v.refused_n == 1);
         assert_true(v.refused[0].index == 1 && v.refused[0].reason == HEAD_MEMBER);
         CHECK_OK(ahe_sum_take(&w->t.ahe, w->sum, 0, w->client[1].body, w->t.ahe.units, NULL));
         memcpy(w->set, v.root, 32);
@@ -261,7 +261,7 @@ static void a_crowd(void **state)
                    .tree_seed = w->tree_seed,
                    .head = population_head,
                    .ctx = &x };
-    CHECK_OK(as_link_set(l, &set, &v, NULL));
+    CHECK_OK(as_link_set(l, &set, &v));
     assert_true(v.refused_n > MANY / 14 && v.refused_n < MANY / 3);
     for (uint32_t i = 0; i < v.refused_n; i++) {
         assert_true(v.refused[i].reason == HEAD_MEMBER);
@@ -288,15 +288,14 @@ static void too_few_is_told(void **state)
     world *w = sealed_world();
     connection c;
     as_verdict v;
-    bool few = false;
     as_link *l = world_link(w, &c);
     round_header h = world_signed(w, l, 1);
     w->revoked = 6;
     w_heads x = { .w = w, .h = h };
     round_entry leaves[W_CLIENTS];
     as_set set = world_set(&x, leaves);
-    CHECK_STATUS(as_link_set(l, &set, &v, &few), SEFL_ESTATE);
-    assert_true(few && !as_link_dead(l));
+    CHECK_OUTCOME(l, as_link_set(l, &set, &v), AS_LOST);
+    assert_false(as_link_dead(l));
     CHECK_OK(as_link_skip(l, 1, 1));
     assert_int_equal(w->book.charges, 0);
     as_link_free(l);

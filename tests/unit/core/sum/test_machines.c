@@ -86,7 +86,7 @@ static void ask_round(pair *p, int64_t *got, bool *kept)
         world_head(w, 0, &h, early);
         ASK(p, as_link_early(p->l, 1, span_of(early, head_bytes(w->t.seal)), &refused, &n));
         assert_int_equal(n, 0);
-        ASK(p, as_link_set(p->l, &set, &v, NULL));
+        ASK(p, as_link_set(p->l, &set, &v));
         assert_int_equal(v.kept, W_CLIENTS);
         memcpy(w->set, v.root, sizeof w->set);
         as_verdict_clear(&v);
