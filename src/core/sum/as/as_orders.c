@@ -297,10 +297,10 @@ static sefl_status lose(as_rounds *r, uint64_t round, const char *what)
     return r->link && as_link_dead(r->link) ? as_rounds_link_down(r, "reveal") : SEFL_OK;
 }
 
-/* Handles a failed attempt. The round is lost only if no attempt can succeed, or if CSP refuses, for
- * a reason of the protocol, every attempt. A disk that is full or broken, here or at CSP, or missing
- * memory, is no such reason: AS tries until it works, or until CSP's key expires. After any other
- * failure of AS itself the run ends, and the next one continues. */
+/* Handles a failed attempt. The round is lost only if no attempt can succeed, or if CSP refuses,
+ * for a reason of the protocol, every attempt. A disk that is full or broken, here or at CSP, or
+ * missing memory, is no such reason: AS tries until it works, or until CSP's key expires. After any
+ * other failure of AS itself the run ends, and the next one continues. */
 static sefl_status not_revealed(as_rounds *r, const agg_order *o, as_outcome outcome,
                                 sefl_status why)
 {
@@ -408,8 +408,7 @@ static sefl_status attempt(as_rounds *r, const agg_order *o, as_reveal *what, as
     /* after a crash between the integers and the machine's step, the stored integers are the
      * release: in mode own another reveal would draw AS's noise a second time */
     st = as_store_released(r->store, o->round, r->released, t->values);
-    if (st == SEFL_OK || st == SEFL_EIO ||
-        st == SEFL_ETIMEOUT) /* the last two: they may be there */
+    if (st == SEFL_OK || as_outcome_of(st) == AS_AGAIN) /* again: they may be there */
         goto done;
     SEFL_TRY(reveal(r, what, r->released, outcome));
     t0 = clock_ns(r->c.mono);

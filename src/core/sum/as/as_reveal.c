@@ -260,6 +260,7 @@ sefl_status as_on_digest(as_link *l, rd *r)
 {
     as_revealing *v = &l->revealing;
     const as_reveal *o = v->o;
+    bool same;
     if (!*v->kept)
         l->times.wait = as_now(l) - v->since;
     SEFL_PASS(rd_raw(r, v->digest, sizeof v->digest));
@@ -271,10 +272,9 @@ sefl_status as_on_digest(as_link *l, rd *r)
     if (*v->kept)
         SEFL_PASS(load_mask(l));
     uint64_t began = as_now(l);
-    sefl_status st = as_store_replied(o->store, o->round, v->m.attempt, v->digest);
-    if (st == SEFL_ESTATE)
+    SEFL_PASS(as_store_replied(o->store, o->round, v->m.attempt, v->digest, &same));
+    if (!same)
         return lost(l, "CSP sends a different output than before");
-    SEFL_PASS(st);
     v->since = as_now(l);
     l->times.note = v->since - began;
     buf_reset(&l->out.body);

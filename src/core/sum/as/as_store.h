@@ -129,10 +129,10 @@ sefl_status as_store_masked(const as_store *s, uint64_t round, as_mask *out) SEF
  * could destroy the shares of a reveal that CSP has answered. */
 sefl_status as_store_shares(const as_store *s, uint64_t round, const as_mask *m,
                             sefl_buf *out) SEFL_MUST_CHECK;
-/* Stores the digest of CSP's reply to this attempt before CSP sends the reply. SEFL_ESTATE if
- * another attempt or digest is stored: a round has one reply. */
+/* Stores the digest of CSP's reply to this attempt before CSP sends the reply, unless another
+ * attempt or digest is stored (*same false): a round has one reply. */
 sefl_status as_store_replied(const as_store *s, uint64_t round, uint64_t attempt,
-                             const uint8_t digest[SHA256_BYTES]) SEFL_MUST_CHECK;
+                             const uint8_t digest[SHA256_BYTES], bool *same) SEFL_MUST_CHECK;
 
 /* Loads that digest; SEFL_ENOTFOUND if AS has acknowledged no reply in this round. */
 sefl_status as_store_reply(const as_store *s, uint64_t round,

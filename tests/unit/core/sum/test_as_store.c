@@ -22,6 +22,7 @@ static void reveals(void **state)
     as_mask got = { 0 }, one = a_mask(5, 1, 9);
     const uint8_t reply[32] = { 1 }, other[32] = { 2 };
     int64_t w[2] = { -3, 4 }, back[2];
+    bool same;
     CHECK_STATUS(as_store_masked(&s, 3, &got), SEFL_ENOTFOUND);
     CHECK_OK(as_store_mask(&s, 3, &one));
     CHECK_STATUS(as_store_mask(&s, 3, &one),
@@ -30,9 +31,12 @@ static void reveals(void **state)
     CHECK_STATUS(as_store_mask(&s, 3, &one), SEFL_ESTATE); /* another set */
     one = a_mask(6, 1, 9);
     CHECK_STATUS(as_store_mask(&s, 3, &one), SEFL_ESTATE); /* a seed comes twice */
-    CHECK_OK(as_store_replied(&s, 3, 5, reply));
-    CHECK_OK(as_store_replied(&s, 3, 5, reply));
-    CHECK_STATUS(as_store_replied(&s, 3, 5, other), SEFL_ESTATE);
+    CHECK_OK(as_store_replied(&s, 3, 5, reply, &same));
+    assert_true(same);
+    CHECK_OK(as_store_replied(&s, 3, 5, reply, &same));
+    assert_true(same);
+    CHECK_OK(as_store_replied(&s, 3, 5, other, &same));
+    assert_false(same);
     CHECK_OK(as_store_release(&s, 3, 5, w, 2));
     CHECK_OK(as_store_released(&s, 3, back, 2));
     assert_memory_equal(w, back, sizeof w);
