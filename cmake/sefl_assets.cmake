@@ -1,15 +1,36 @@
-# sefl_assets(LAYER): puts the files of the layer's folder web into the layer, as the table of LAYER/assets.h.
+# sefl_assets(LAYER FOLDER): puts the files of a folder below src into the layer, as the table of report/assets.h.
 # This file is also the script that writes the table: cmake -DOUT=file.c -DFILES="a;b" -P this.
 #
-# The build runs the script again when one of the files changes. It needs CMake alone, and the same
-# files give the same bytes.
+# The scripts become one, page.js, without imports: each module is a function that returns what it exports. So a page
+# that is opened from disk can contain it. The build runs the script again when one of the files changes. It needs CMake
+# alone, and the same files give the same bytes.
 if(CMAKE_SCRIPT_MODE_FILE)
+    cmake_policy(VERSION 3.25)
+    set(modules format charts grid words report page) # each after those that it imports
     set(type_html "text/html; charset=utf-8")
     set(type_css "text/css; charset=utf-8")
     set(type_js "text/javascript; charset=utf-8")
     set(type_svg "image/svg+xml")
     set(arrays "")
     set(table "")
+    set(script "")
+    foreach(file ${FILES})
+        get_filename_component(name ${file} NAME_WE)
+        if(file MATCHES "\\.js$" AND NOT name IN_LIST modules)
+            message(FATAL_ERROR "assets: ${name}.js is not in the list of modules (see cmake/sefl_assets.cmake)")
+        endif()
+        set(file_${name} ${file})
+    endforeach()
+    foreach(name ${modules})
+        file(READ ${file_${name}} text)
+        string(REGEX MATCHALL "\nexport [a-z]+ [A-Za-z$]+" exports "${text}")
+        list(TRANSFORM exports REPLACE "\nexport [a-z]+ " "")
+        list(JOIN exports ", " exports)
+        string(REGEX REPLACE "import ({[^}]*}) from '\\./([a-z]+)\\.js'" "const \\1 = \\2_js" text "${text}")
+        string(REGEX REPLACE "import \\* as ([a-z]+) from '\\./([a-z]+)\\.js'" "const \\1 = \\2_js" text "${text}")
+        string(REPLACE "\nexport " "\n" text "${text}")
+        string(APPEND script "const ${name}_js = (() => {\n${text}return { ${exports} };\n})();\n")
+    endforeach()
     foreach(file ${FILES})
         get_filename_component(name ${file} NAME)
         string(REGEX REPLACE ".*\\." "" ending ${name})
@@ -17,25 +38,30 @@ if(CMAKE_SCRIPT_MODE_FILE)
         if(NOT DEFINED type_${ending})
             message(FATAL_ERROR "assets: ${name} has no content type (see cmake/sefl_assets.cmake)")
         endif()
-        file(READ ${file} hex HEX)
+        if(name STREQUAL "page.js")
+            string(HEX "${script}" hex)
+        elseif(ending STREQUAL "js")
+            continue()
+        else()
+            file(READ ${file} hex HEX)
+        endif()
         string(REGEX REPLACE "(................................)" "\\1\n" hex "${hex}")
         string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," hex "${hex}")
-        string(APPEND arrays "static const unsigned char ${id}[] = {\n${hex}};\n")
+        string(APPEND arrays "static const unsigned char ${id}[] = {\n${hex}0};\n")
         set(path /${name})
         if(name STREQUAL "page.html")
             set(path /)
         endif()
-        string(APPEND table "    {\"${path}\", \"${type_${ending}}\", ${id}, sizeof ${id}},\n")
+        string(APPEND table "    {\"${path}\", \"${type_${ending}}\", ${id}, sizeof ${id} - 1},\n")
     endforeach()
-    file(WRITE ${OUT} "#include \"page/assets.h\"\n${arrays}const page_asset page_assets[] = {\n${table}};\n"
+    file(WRITE ${OUT} "#include \"report/assets.h\"\n${arrays}const page_asset page_assets[] = {\n${table}};\n"
         "const size_t page_assets_n = sizeof page_assets / sizeof page_assets[0];\n")
     return()
 endif()
 
 set(SEFL_ASSETS_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
-function(sefl_assets layer)
-    get_property(path GLOBAL PROPERTY SEFL_LAYER_PATH_${layer})
-    file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${path}/web/*.*)
+function(sefl_assets layer folder)
+    file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.*)
     set(out ${CMAKE_BINARY_DIR}/generated/${layer}_assets.c)
     add_custom_command(OUTPUT ${out}
         COMMAND ${CMAKE_COMMAND} -DOUT=${out} "-DFILES=${files}" -P ${SEFL_ASSETS_SCRIPT}

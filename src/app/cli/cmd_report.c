@@ -38,7 +38,7 @@ static sefl_status say_json(const report *r, const char *page)
         number("best_perplexity", t.best), lf_if(t.best_round, lf_u64("best_round", t.best_round)),
         number("first_perplexity", r->first), number("plain_perplexity", r->plain),
         number("best_possible_perplexity", r->best_possible),
-        lf_str("claim", isnan(t.all.epsilon_server) && isnan(f->delta) ? "none" : "dp"),
+        lf_str("claim", report_claimed(r) ? "dp" : "none"),
         number("epsilon_server", t.all.epsilon_server),
         number("epsilon_others", t.all.epsilon_others),
         number("epsilon_target", t.all.epsilon_target), number("updates", t.all.clients),

@@ -13,8 +13,8 @@
 #include "net/buckets.h"
 #include "net/web_server.h"
 #include "page/access.h"
-#include "page/assets.h"
-#include "page/state.h"
+#include "report/assets.h"
+#include "report/server_view.h"
 
 #include <inttypes.h>
 #include <pthread.h>

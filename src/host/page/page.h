@@ -5,8 +5,8 @@
  *     page_stop(p);
  *
  * Paths
- *     /  /page.css  /page.js  /icon.svg   the page itself (page/assets.h)
- *     /state.json                         what happens now (page/state.h)
+ *     /  /page.css  /page.js  /icon.svg   the page itself (report/assets.h)
+ *     /state.json                         what happens now (report/server_view.h)
  *     /events                             the same as server-sent events, at most one a second
  *     /rounds.json?after=N                the rounds after N (page/tail.h)
  *     /grid.json?first=R&rounds=K&from=I&clients=M[&sort=worst]    who took part
@@ -68,7 +68,7 @@ typedef struct page_model {
 /* What the page shows. An entry may be NULL, except state. SEFL_ENOTFOUND gets 404 and its message;
  * any other failure is logged and gets 500. */
 typedef struct page_source {
-    sefl_status (*state)(void *ctx, sefl_buf *out); /* page_state_write */
+    sefl_status (*state)(void *ctx, sefl_buf *out); /* server_view_write */
     sefl_status (*rounds)(void *ctx, sefl_buf *out, uint64_t after);
     sefl_status (*grid)(void *ctx, sefl_buf *out, const page_grid_ask *ask);
     sefl_status (*download)(void *ctx, page_file *out, page_download what);

@@ -23,7 +23,7 @@ struct tail {
     char *path;
     uint64_t at; /* bytes read: the end of the last complete line */
     ino_t inode;
-    tail_view v;
+    run_view v;
     uint64_t lines; /* of this task */
     place *places;  /* of every EVERY-th line */
     size_t places_n, places_room;
@@ -33,7 +33,7 @@ struct tail {
 
 static void start_again(tail *t)
 {
-    t->v = (tail_view){ .facts = run_facts_none(),
+    t->v = (run_view){ .facts = run_facts_none(),
                         .totals = run_totals_none(),
                         .last = run_line_of(0),
                         .seconds_a_round = NAN };
@@ -174,7 +174,7 @@ static sefl_status look(tail *t)
     return st;
 }
 
-sefl_status tail_look(tail *t, tail_view *out)
+sefl_status tail_look(tail *t, run_view *out)
 {
     pthread_mutex_lock(&t->lock);
     sefl_status st = look(t);

@@ -19,18 +19,10 @@ enum { TAIL_ROUNDS = 2000 };
 
 typedef struct tail tail;
 
-typedef struct tail_view {
-    run_facts facts; /* known is false until the first round is over */
-    run_totals totals;
-    run_line last;          /* round 0: none */
-    uint64_t released;      /* the last round that released a model; 0: none */
-    double seconds_a_round; /* median of the last rounds; NAN: none */
-} tail_view;
-
 sefl_status tail_new(tail **out, const char *path) SEFL_MUST_CHECK;
 void tail_free(tail *t);
 
-sefl_status tail_look(tail *t, tail_view *out) SEFL_MUST_CHECK;
+sefl_status tail_look(tail *t, run_view *out) SEFL_MUST_CHECK;
 /* Appends {"facts":{...},"rounds":[...]}, with "more":true if there are over TAIL_ROUNDS. */
 sefl_status tail_rounds(tail *t, sefl_buf *out, uint64_t after) SEFL_MUST_CHECK;
 

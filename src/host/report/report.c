@@ -191,6 +191,11 @@ double report_up(double epsilon, int digits)
     return ceil(epsilon / unit * (1 - 1e-12)) * unit; /* 2.5 stays 2.5 */
 }
 
+bool report_claimed(const report *r)
+{
+    return !isnan(run_log_totals(&r->log).all.epsilon_server) || !isnan(r->log.facts.delta);
+}
+
 report_claim report_claim_of(const report *r)
 {
     report_claim c = { .level = REPORT_GOOD };
@@ -201,7 +206,7 @@ report_claim report_claim_of(const report *r)
     char delta[40] = "";
     if (!isnan(f->delta))
         snprintf(delta, sizeof delta, ", delta %.3g", f->delta);
-    if (isnan(spent) && isnan(f->delta)) {
+    if (!report_claimed(r)) {
         claim_none(&c, f);
     } else if (isnan(spent)) {
         snprintf(c.head, sizeof c.head, "Differential privacy claimed, nothing spent yet");
@@ -224,6 +229,30 @@ report_claim report_claim_of(const report *r)
                  "claim, and protects nobody itself.",
                  n > 0 ? " " : "");
     return c;
+}
+
+void report_number(char out[32], double v, const char *unit)
+{
+    static const char *const prefix[] = { "B", "kB", "MB", "GB", "TB", "PB" };
+    unsigned i = 0;
+    const char *gap = *unit ? " " : "";
+    if (strcmp(unit, "bytes") == 0) {
+        for (; v >= 999.5 && i < 5; i++)
+            v /= 1000;
+        unit = prefix[i];
+    }
+    if (v != 0 && fabs(v) < 0.001)
+        snprintf(out, 32, "%.1e%s%.8s", v, gap, unit);
+    else if (fabs(v) >= 1e7)
+        snprintf(out, 32, "%.3g%s%.8s", v, gap, unit);
+    else if (fabs(v) >= 99.95 || v == floor(v))
+        snprintf(out, 32, "%.0f%s%.8s", v, gap, unit);
+    else
+        snprintf(out, 32,
+                 fabs(v) >= 9.995 ? "%.1f%s%.8s"
+                 : fabs(v) >= 0.1 ? "%.2f%s%.8s"
+                                  : "%.3f%s%.8s",
+                 v, gap, unit);
 }
 
 /* ---- sums ---------------------------------------------------------------------------------- */
@@ -262,7 +291,7 @@ static sefl_status part(sefl_buf *out, bool *first, const char *name, double v, 
     char text[32];
     if (isnan(v))
         return SEFL_OK;
-    svg_number(text, v, unit);
+    report_number(text, v, unit);
     SEFL_PASS(wr_fmt(out, "%s%s %s", *first ? "" : ", ", name, text));
     *first = false;
     return SEFL_OK;
@@ -389,7 +418,7 @@ static void fill_number(char cell[REPORT_CELL], double v, const char *unit)
     if (isnan(v))
         snprintf(cell, REPORT_CELL, "-");
     else
-        svg_number(cell, v, unit);
+        report_number(cell, v, unit);
 }
 
 static void fill_time(char cell[REPORT_CELL], double s)
@@ -400,7 +429,7 @@ static void fill_time(char cell[REPORT_CELL], double s)
     } units[] = { { 172800, 86400, "d" }, { 7200, 3600, "h" }, { 120, 60, "min" } };
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (s >= units[i].from) {
-            svg_number(cell, s / units[i].unit, units[i].name);
+            report_number(cell, s / units[i].unit, units[i].name);
             return;
         }
     fill_number(cell, s, "s");
@@ -411,8 +440,7 @@ void report_fill(report_row out, const report *r)
     static const char *const claims[] = { "dp", "none", "no protection" };
     run_totals t = run_log_totals(&r->log);
     report_claim c = report_claim_of(r);
-    bool claimed = !isnan(t.all.epsilon_server) || !isnan(r->log.facts.delta);
-    snprintf(out[1], REPORT_CELL, "%s", claimed ? claims[0] : claims[c.level]);
+    snprintf(out[1], REPORT_CELL, "%s", report_claimed(r) ? claims[0] : claims[c.level]);
     snprintf(out[2], REPORT_CELL, "%" PRIu64 " of %" PRIu64, t.released, t.rounds);
     if (isnan(t.clients_most))
         snprintf(out[3], REPORT_CELL, "-");

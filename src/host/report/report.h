@@ -1,4 +1,5 @@
-/* report: shows the results of one or more runs as text and as one HTML page with charts.
+/* report: shows the results of one or more runs as text and as one HTML page: the web page of a
+ * server with the data inside (assets.h).
  *
  *     SEFL_TRY(report_open(&r, "runs/demo"));          // also an aggregator's folder or a file
  *     SEFL_TRY(report_text(&out, &r));                  // a few lines for a terminal
@@ -17,9 +18,8 @@
 
 #include "base/buf.h"
 #include "report/run_log.h"
-#include "report/svg.h"
 
-enum { REPORT_RUNS_MAX = SVG_SERIES_MAX };
+enum { REPORT_RUNS_MAX = 12 };
 
 /* Places of metrics.jsonl in a run folder, for error messages; the last two also in the folder
  * `aggregator` and in `federation/aggregator`. */
@@ -51,8 +51,12 @@ typedef struct report_claim {
  * REPORT_EPSILON_WEAK, which is too large to protect anyone. */
 #define REPORT_EPSILON_WEAK 10
 report_claim report_claim_of(const report *r);
+bool report_claimed(const report *r); /* differential privacy */
 /* Rounds an epsilon up to so many significant digits: it is never shown smaller than it is. */
 double report_up(double epsilon, int digits);
+
+/* Formats a number to about three digits, such as "1.2 MB" (unit "bytes"), "0.35 s" or "107". */
+void report_number(char out[32], double v, const char *unit);
 
 /* Returns the name of the task or the experiment, or else the last part of the path. */
 const char *report_title(const report *r);

@@ -162,6 +162,15 @@ run_totals run_totals_none(void);
 void run_totals_add(run_totals *t, const run_line *l);
 run_totals run_log_totals(const run_log *l);
 
+/* What a run's log says in all. */
+typedef struct run_view {
+    run_facts facts; /* known is false until the first round is over */
+    run_totals totals;
+    run_line last;          /* round 0: none */
+    uint64_t released;      /* the last round that released a model; 0: none */
+    double seconds_a_round; /* median of the last rounds; NAN: none */
+} run_view;
+
 /* Returns the number named `key` in the object `bytes` (summary.json); NAN if there is none, or if
  * the bytes are not an object. */
 double run_number(sefl_span bytes, const char *key);

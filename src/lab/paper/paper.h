@@ -23,7 +23,7 @@
 
 #include "base/progress.h"
 #include "config/settings.h"
-#include "report/svg.h"
+#include "paper/svg.h"
 
 #include <limits.h>
 

@@ -5,9 +5,9 @@
 #include "base/file.h"
 #include "base/hex.h"
 #include "metrics/metrics.h"
-#include "page/state.h"
 #include "protocol/modes/mode.h"
 #include "report/report.h"
+#include "report/server_view.h"
 #include "roles/health.h"
 #include "sum/terms.h"
 
@@ -37,7 +37,7 @@ void agg_page_counted_out(void *ctx, uint64_t round, const uint8_t client[32], c
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
-static void add_round(aggregator *a, page_state *s)
+static void add_round(aggregator *a, server_view *s)
 {
     journal_round row;
     waiting_view v;
@@ -61,13 +61,13 @@ static void add_round(aggregator *a, page_state *s)
     }
 }
 
-static void add_servers(aggregator *a, page_state *s)
+static void add_servers(aggregator *a, server_view *s)
 {
-    s->csp = page_yes(rounds_linked(a->rounds));
+    s->csp = view_yes(rounds_linked(a->rounds));
     pthread_mutex_lock(&a->lock);
     if (a->link_since > 0)
         s->csp_since = (double)a->link_since;
-    if (s->csp == PAGE_NO)
+    if (s->csp == VIEW_NO)
         snprintf(s->csp_error, sizeof s->csp_error, "%s",
                  *a->link_error ? a->link_error : a->trouble); /* CSP may answer, and refuse */
     if (a->task.claim && a->budget_at > 0)
@@ -78,10 +78,10 @@ static void add_servers(aggregator *a, page_state *s)
     const uint64_t have = shares_pool_have(a->shares), one = a->task.values;
     s->rounds_ready = one > 0 ? floor((double)have / (double)one) : 0;
     s->lanes = a->o.settings->lanes;
-    s->making = page_yes(s->csp == PAGE_YES && have < 2 * one);
+    s->making = view_yes(s->csp == VIEW_YES && have < 2 * one);
 }
 
-static void add_task(aggregator *a, page_state *s)
+static void add_task(aggregator *a, server_view *s)
 {
     const task *t = &a->task;
     const agg_phase phase = rounds_phase(a->rounds, NULL, NULL);
@@ -90,62 +90,62 @@ static void add_task(aggregator *a, page_state *s)
     s->facts = metrics_facts(t);
     s->facts.known = true;
     s->need = t->threshold;
-    s->claimed = page_yes(t->claim);
+    s->claimed = view_yes(t->claim);
     if (t->claim)
         s->epsilon_target = t->epsilon;
     add_round(a, s);
     add_servers(a, s);
     const bool fails = phase == AGG_REVEALING && *a->trouble;
-    s->healthy = page_yes((s->csp == PAGE_YES && !fails) || phase == AGG_DONE);
+    s->healthy = view_yes((s->csp == VIEW_YES && !fails) || phase == AGG_DONE);
     if (fails)
         s->why = a->trouble;
     const rounds_hold held = rounds_held(a->rounds);
-    s->paused = page_yes(held.paused), s->ending = page_yes(held.ending);
+    s->paused = view_yes(held.paused), s->ending = view_yes(held.ending);
 }
 
 /* Without the rounds and the journal, which wait for the database. */
-static void add_away(aggregator *a, page_state *s, const tail_view *v)
+static void add_away(aggregator *a, server_view *s, const run_view *v)
 {
     const health_news n = agg_health(a);
     s->phase = n.phase;
-    s->healthy = PAGE_NO;
+    s->healthy = VIEW_NO;
     s->database_away = (double)n.database_away;
     s->round = n.round;
     s->facts = metrics_facts(&a->task);
     s->facts.known = true;
-    page_state_tail(s, v);
+    server_view_log(s, v);
     s->seconds_left = NAN;
     s->report = v->totals.rounds > 0;
     s->ledger = true;
 }
 
 /* With rounds. */
-static void look(aggregator *a, page_state *s)
+static void look(aggregator *a, server_view *s)
 {
-    tail_view v;
+    run_view v;
     (void)!tail_look(a->tail, &v); /* v has the lines before one that cannot be read */
     if (rounds_away(a->rounds) > 0) {
         add_away(a, s, &v);
         return;
     }
     add_task(a, s);
-    page_state_tail(s, &v);
+    server_view_log(s, &v);
     s->model = rounds_released(a->rounds) > 0;
     s->report = v.totals.rounds > 0;
     s->ledger = true;
     s->grid = a->turnout != NULL;
-    if (s->paused == PAGE_YES || s->csp == PAGE_NO)
+    if (s->paused == VIEW_YES || s->csp == VIEW_NO)
         s->seconds_left = NAN; /* nobody knows how long that lasts */
     if (rounds_phase(a->rounds, NULL, NULL) == AGG_DONE) {
         s->rounds_left = s->seconds_left = 0;
-        s->csp = PAGE_UNKNOWN; /* AS needs no link any more */
+        s->csp = VIEW_UNKNOWN; /* AS needs no link any more */
     }
 }
 
-static page_state begin_state(void)
+static server_view begin_state(void)
 {
-    page_state s = page_state_none();
-    s.role = "aggregator", s.phase = HEALTH_NO_TASK, s.healthy = PAGE_YES;
+    server_view s = server_view_none();
+    s.role = "aggregator", s.phase = HEALTH_NO_TASK, s.healthy = VIEW_YES;
     return s;
 }
 
@@ -153,10 +153,10 @@ static sefl_status state(void *ctx, sefl_buf *out)
 {
     aggregator *a = ctx;
     pthread_mutex_lock(&a->task_lock);
-    page_state s = !a->rounds && a->kept.known ? a->kept.state : begin_state();
+    server_view s = !a->rounds && a->kept.known ? a->kept.state : begin_state();
     if (a->rounds)
         look(a, &s);
-    sefl_status st = page_state_write(out, &s);
+    sefl_status st = server_view_write(out, &s);
     pthread_mutex_unlock(&a->task_lock);
     return st;
 }
@@ -289,7 +289,7 @@ static void watched(void *ctx)
     ledger *l = NULL;
     ledger_terms terms = { 0 };
     uint64_t most = 0, at = 0, left;
-    tail_view v;
+    run_view v;
     pthread_mutex_lock(&a->task_lock);
     if (a->rounds && a->task.claim && tail_look(a->tail, &v) == SEFL_OK) {
         terms = terms_of_task(&a->task);

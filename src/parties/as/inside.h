@@ -5,8 +5,8 @@
 
 #include "net/local_http.h"
 #include "net/tls.h"
-#include "page/state.h"
 #include "page/tail.h"
+#include "report/server_view.h"
 #include "roles/aggregator/aggregator.h"
 #include "roles/aggregator/audit_as.h"
 #include "roles/aggregator/http.h"
@@ -45,7 +45,7 @@ struct aggregator {
     char metrics[PATH_MAX];
     struct { /* the latest task that is over, for the page, until the next one begins */
         bool known;
-        page_state state;
+        server_view state;
         uint64_t round;                                           /* of its last release; 0: none */
         char model[PATH_MAX], metrics[PATH_MAX], vocab[PATH_MAX]; /* "": none */
     } kept;
@@ -62,7 +62,7 @@ struct aggregator {
     lanes *lanes;
     rounds *rounds;
     ingest *ingest;
-    char trouble[AS_TROUBLE]; /* rounds_trouble, for a page_state; with task_lock */
+    char trouble[AS_TROUBLE]; /* rounds_trouble, for a server_view; with task_lock */
     tail *tail;               /* follows `metrics`, for the page, until the next task begins */
     turnout *turnout;         /* NULL: its records cannot be read */
     journal *sights; /* several processes: this one's own records of `turnout`; otherwise NULL */

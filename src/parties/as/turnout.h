@@ -25,7 +25,7 @@
 #define ROLES_AGGREGATOR_TURNOUT_H
 
 #include "page/page.h"
-#include "page/state.h"
+#include "report/server_view.h"
 #include "roles/aggregator/ingest.h"
 #include "store/journal/journal.h"
 #include "trust/trust.h"
@@ -71,8 +71,8 @@ turnout_counts turnout_now(turnout *t, uint64_t round);
 /* Whom the open round waits for. */
 typedef struct turnout_missing {
     uint32_t expected; /* clients whose update the round has, or can count on */
-    page_sites waits;  /* the latter */
-    page_sites left;   /* clients that it does not wait for */
+    view_sites waits;  /* the latter */
+    view_sites left;   /* clients that it does not wait for */
 } turnout_missing;
 /* A round does not wait for a client that the list (NULL: none) revokes, nor for one that has used
  * up rounds.max_per_client, nor for one whose turn it is not (rounds.separation), nor for one that

@@ -5,12 +5,12 @@
 #include <string.h>
 #include <time.h>
 
-static void name_one(page_sites *s, const char *name, const someone *known, uint64_t round,
+static void name_one(view_sites *s, const char *name, const someone *known, uint64_t round,
                      bool revoked)
 {
-    if (s->named < PAGE_SITES) {
-        page_site *p = &s->at[s->named++];
-        *p = (page_site){ .revoked = revoked };
+    if (s->named < VIEW_SITES) {
+        view_site *p = &s->at[s->named++];
+        *p = (view_site){ .revoked = revoked };
         snprintf(p->name, sizeof p->name, "%s", name);
         p->asked = known && known->told == round;
         p->missed = known ? known->missed : 0;
@@ -71,7 +71,7 @@ static bool names_all(const trust *list)
 }
 
 /* Members that have not connected in this task, and tokens that nobody has used. */
-static void look_at_listed(const turnout *t, uint64_t round, const trust *list, page_sites *out)
+static void look_at_listed(const turnout *t, uint64_t round, const trust *list, view_sites *out)
 {
     const int64_t now = (int64_t)time(NULL);
     for (const trust_member *m = list->member; m < list->member + list->members; m++)
@@ -86,7 +86,7 @@ static void look_at_listed(const turnout *t, uint64_t round, const trust *list, 
 static void look_at_unknown(const turnout *t, uint64_t round, const trust *list,
                             turnout_missing *out)
 {
-    page_sites *to = t->full >= TURNOUT_MISSED ? &out->left : &out->waits;
+    view_sites *to = t->full >= TURNOUT_MISSED ? &out->left : &out->waits;
     const uint32_t before = to->all, named = to->named;
     if (names_all(list))
         look_at_listed(t, round, list, to);
@@ -109,7 +109,7 @@ void turnout_look(turnout *t, uint64_t round, const trust *list, turnout_missing
         look_at_known(t, round, list, out);
         look_at_unknown(t, round, list, out);
         if (t->of->sampling != TASK_ALL)
-            out->waits = (page_sites){ 0 };
+            out->waits = (view_sites){ 0 };
     }
     pthread_mutex_unlock(&t->lock);
 }

@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "metrics/metrics.h"
-#include "page/state.h"
+#include "report/server_view.h"
 #include "roles/health.h"
 #include "sum/terms.h"
 
@@ -48,7 +48,7 @@ static void watched(void *ctx)
     ledger_close(l);
 }
 
-static void add_ledgers(csp_role *r, page_state *s)
+static void add_ledgers(csp_role *r, server_view *s)
 {
     const task *t = &r->task;
     const csp_budget *b = &r->budget;
@@ -65,12 +65,12 @@ static void add_ledgers(csp_role *r, page_state *s)
         return;
     if (isnan(s->ledger_rounds))
         s->ledger_rounds = 0;
-    s->ledgers_agree = page_yes(ms > 0);
+    s->ledgers_agree = view_yes(ms > 0);
     snprintf(s->ledgers_compared, sizeof s->ledgers_compared,
              "CSP compared the hash of its ledger with the one that AS sent in its last request");
 }
 
-static sefl_status add_task(csp_role *r, page_state *s)
+static sefl_status add_task(csp_role *r, server_view *s)
 {
     const task *t = &r->task;
     journal_round last = { 0 };
@@ -84,7 +84,7 @@ static sefl_status add_task(csp_role *r, page_state *s)
     s->phase = last.round == 0 ? "waiting" : csp_state_name(last.state);
     if (journal_fact_has(r->journal, 0, "over", &over) == SEFL_OK && over)
         s->phase = "done";
-    s->claimed = page_yes(t->claim);
+    s->claimed = view_yes(t->claim);
     if (t->claim)
         s->epsilon_target = t->epsilon, s->delta = t->delta;
     add_ledgers(r, s);
@@ -95,29 +95,29 @@ static sefl_status add_task(csp_role *r, page_state *s)
 static sefl_status state(void *ctx, sefl_buf *out)
 {
     csp_role *r = ctx;
-    page_state s = page_state_none();
-    s.role = "csp", s.phase = HEALTH_NO_TASK, s.healthy = PAGE_YES;
+    server_view s = server_view_none();
+    s.role = "csp", s.phase = HEALTH_NO_TASK, s.healthy = VIEW_YES;
     pthread_mutex_lock(&r->task_lock);
     const uint64_t away = r->csp ? csp_away(r) : 0;
     health_news seen;
     if (away > 0 && csp_health(r, &seen) == SEFL_OK) { /* the journal would wait */
         s.phase = seen.phase;
         s.round = seen.round;
-        s.healthy = PAGE_NO;
+        s.healthy = VIEW_NO;
         s.database_away = (double)away;
         s.facts = metrics_facts(&r->task);
         s.facts.known = true;
         s.facts.enrolled = NAN;
     }
     if (r->csp && csp_is_unsure(r->csp)) {
-        s.healthy = PAGE_NO;
+        s.healthy = VIEW_NO;
         s.why = CSP_UNSURE;
     }
     if (r->csp)
-        s.paused = page_yes(atomic_load(&r->hold) == CSP_PAUSED);
+        s.paused = view_yes(atomic_load(&r->hold) == CSP_PAUSED);
     sefl_status st = r->csp && away == 0 ? add_task(r, &s) : SEFL_OK;
     if (st == SEFL_OK)
-        st = page_state_write(out, &s);
+        st = server_view_write(out, &s);
     pthread_mutex_unlock(&r->task_lock);
     return st;
 }

@@ -189,7 +189,7 @@ static void looks(turnout *t, uint64_t round, const trust *list, const char *wan
     turnout_missing m;
     turnout_look(t, round, list, &m);
     for (int left = 0; left < 2; left++) {
-        const page_sites *s = left ? &m.left : &m.waits;
+        const view_sites *s = left ? &m.left : &m.waits;
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%u:", left ? " | " : "", s->all);
         for (uint32_t i = 0; i < s->named; i++)
             n += (size_t)snprintf(text + n, sizeof text - n, " %s%s%s%.0u", s->at[i].name,

@@ -8,8 +8,9 @@
 #include "cli/interrupt.h"
 #include "cli/sample.h"
 #include "page/page.h"
-#include "page/state.h"
+#include "page/tail.h"
 #include "report/report.h"
+#include "report/server_view.h"
 #include "roles/aggregator/turnout.h"
 #include "simulate/population.h"
 
@@ -45,25 +46,25 @@ static sefl_status state(void *ctx, sefl_buf *out)
 {
     serve *s = ctx;
     sefl_status st = SEFL_OK;
-    page_state p = page_state_none();
-    tail_view v;
+    server_view p = server_view_none();
+    run_view v;
     pthread_mutex_lock(&s->lock);
     SEFL_TRY(tail_look(s->tail, &v));
     p.role = "simulation";
     p.phase = s->over ? "done" : "training";
     p.crypto = s->full ? "full" : "clear";
     p.grid = s->turnout != NULL;
-    p.healthy = PAGE_YES;
+    p.healthy = VIEW_YES;
     p.round = s->over ? v.last.round : s->round;
     if (!s->over && s->total > 0)
         p.arrived = (double)s->done, p.most = (double)s->total;
-    page_state_tail(&p, &v);
+    server_view_log(&p, &v);
     if (s->over)
         p.rounds_left = p.seconds_left = 0;
     p.model = v.released > 0 && has_file(s, "model/last.safetensors");
     p.report = v.totals.rounds > 0;
     p.ledger = has_file(s, "ledger");
-    st = page_state_write(out, &p);
+    st = server_view_write(out, &p);
 done:
     pthread_mutex_unlock(&s->lock);
     return st;
@@ -106,7 +107,7 @@ static sefl_status download(void *ctx, page_file *out, page_download what)
     };
     serve *s = ctx;
     char folder[PATH_MAX];
-    tail_view v;
+    run_view v;
     pthread_mutex_lock(&s->lock);
     sefl_status st = tail_look(s->tail, &v);
     snprintf(folder, sizeof folder, "%s", s->folder);
@@ -125,7 +126,7 @@ static sefl_status download(void *ctx, page_file *out, page_download what)
 static sefl_status newest_model(void *ctx, page_model *out)
 {
     serve *s = ctx;
-    tail_view v;
+    run_view v;
     pthread_mutex_lock(&s->lock);
     sefl_status st = tail_look(s->tail, &v);
     if (st == SEFL_OK && (v.released == 0 || !has_file(s, "vocab.txt")))

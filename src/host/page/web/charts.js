@@ -85,7 +85,8 @@ export function chart(place, options) {
             body.replaceChildren();
             return;
         }
-        const rows = rounds.slice(-ROWS).reverse();
+        const rows = rounds.slice(-ROWS).reverse(),
+            results = !rows[0]?.runs; // not a round of several runs
         body.replaceChildren(
             h(
                 'table',
@@ -98,7 +99,7 @@ export function chart(place, options) {
                         {},
                         h('th', { scope: 'col' }, 'Round'),
                         series.map((x) => h('th', { scope: 'col' }, x.name)),
-                        h('th', { scope: 'col' }, 'Result'),
+                        results && h('th', { scope: 'col' }, 'Result'),
                     ),
                 ),
                 h(
@@ -113,7 +114,7 @@ export function chart(place, options) {
                                 const y = x.of(r);
                                 return h('td', {}, known(y) ? format(y) : '–');
                             }),
-                            h('td', {}, r.skipped ? 'skipped' : r.blocked ? 'blocked' : 'released'),
+                            results && h('td', {}, r.skipped ? 'skipped' : r.blocked ? 'blocked' : 'released'),
                         ),
                     ),
                 ),

@@ -1,4 +1,5 @@
 // The page of a run: it gets the state and the rounds from the server and shows them. docs/OPERATING.md describes it.
+// A report has its data inside.
 import {
     $,
     h,
@@ -18,6 +19,7 @@ import {
 import { chart } from './charts.js';
 import { grid, kindOf, KINDS } from './grid.js';
 import * as words from './words.js';
+import { drawRuns, merge, qualityTile, sharedCharts, tookTile } from './report.js';
 
 // ---- theme --------------------------------------------------------------------------------------
 const store = {
@@ -48,6 +50,8 @@ $('theme').addEventListener('change', (e) => {
 });
 
 // ---- what the page knows ------------------------------------------------------------------------
+const data = JSON.parse($('data')?.textContent ?? 'null'); // of a report
+const about = data?.runs.length === 1 ? data.runs[0].about : undefined;
 let state = null,
     rounds = [],
     facts = {},
@@ -68,7 +72,7 @@ function collecting(r) {
 }
 const lost = (r, kind) =>
     words.missingFrom(r, turnout.get(r.round), facts.expected).find(([k]) => k === kind)?.[1];
-const charts = {
+const ownCharts = () => ({
     quality: chart($('chart-quality'), {
         title: 'Perplexity after each round',
         kind: 'line',
@@ -78,6 +82,9 @@ const charts = {
         series: [
             { name: 'perplexity', c: 0, of: (r) => r.perplexity },
             { name: 'perplexity per word', c: 1, of: (r) => r.word_perplexity, dashed: true },
+            { name: 'plain FedAvg (end)', c: 3, of: () => about?.plain, dashed: true },
+            { name: 'best possible', c: 5, of: () => about?.best_possible, dashed: true },
+            { name: 'before training', c: 4, of: () => about?.first, dashed: true },
         ],
         note: (all) => {
             const best = all.reduce(
@@ -86,6 +93,15 @@ const charts = {
             );
             return best ? `best ${number(best.perplexity)} in round ${best.round}` : '';
         },
+    }),
+    epsilon: chart($('chart-epsilon'), {
+        title: 'Epsilon after each round',
+        kind: 'line',
+        series: [
+            { name: 'against a server', c: 0, of: (r) => r.epsilon_server },
+            { name: 'against everybody else', c: 5, of: (r) => r.epsilon_others, dashed: true },
+            { name: 'budget', c: 3, of: (r) => r.epsilon_target, dashed: true },
+        ],
     }),
     people: chart($('chart-people'), {
         title: 'Clients in each round',
@@ -128,7 +144,8 @@ const charts = {
             { name: 'between the servers', c: 4, of: (r) => r.link_bytes },
         ],
     }),
-};
+});
+const charts = data?.runs.length > 1 ? sharedCharts(data.runs) : ownCharts();
 
 async function get(path) {
     try {
@@ -186,9 +203,9 @@ function bar(share, kind, name, text) {
 
 function drawTiles(found) {
     const tiles = [
-        ['State', words.stateTile(state, found, now())],
-        ['Time left', words.timeTile(state, now())],
-        ['Privacy spent', words.privacyTile(state)],
+        about ? ['Perplexity', qualityTile(state, about)] : ['State', words.stateTile(state, found, now())],
+        about ? ['Time', tookTile(state)] : ['Time left', words.timeTile(state, now())],
+        ['Privacy spent', words.privacyTile(state, about)],
         ['Missing', words.missingTile(state, missing, turnout.get(state.last?.round), facts.expected)],
     ];
     swap(
@@ -264,14 +281,14 @@ function title(found) {
         total = state?.task?.rounds;
     const round = known(n) ? `Round ${n}${known(total) ? ` of ${total}` : ''}` : 'SEFL';
     const away = goneSince && (stopped ? 'Stopped' : 'No answer');
-    const what = away || (found.some(([kind]) => kind === 'bad') ? 'Needs you' : '');
+    const what = (data && 'Report') || away || (found.some(([kind]) => kind === 'bad') ? 'Needs you' : '');
     document.title = `${what || (state?.phase === 'done' ? 'Done' : round)} · ${state?.task?.name || 'SEFL'}`;
 }
 
 // ---- the sections -------------------------------------------------------------------------------
 function drawPrivacy() {
     const p = state.privacy;
-    if (!show('privacy', Boolean(p))) return;
+    if (!show('privacy', Boolean(p) && (p.claimed || !data))) return;
     if (!p.claimed) {
         const z = state.task?.z;
         swap(
@@ -420,6 +437,7 @@ function drawRounds() {
         $(`chart-${name}`).hidden = !has;
         if (has) c.draw(rounds);
     }
+    if (!charts.epsilon.empty(rounds)) show('privacy', true);
     show('quality', !charts.quality.empty(rounds));
     show('cost', !charts.seconds.empty(rounds) || !charts.bytes.empty(rounds));
     show('grid', state.grid === true);
@@ -564,6 +582,26 @@ function take(next) {
     news(before);
 }
 
+// ---- a report -----------------------------------------------------------------------------------
+function report() {
+    const [run] = data.runs;
+    link('report', 'report');
+    drawRuns(data);
+    if (about) {
+        ({ state, facts, rounds } = run);
+        drawPrivacy();
+        drawServers();
+    } else {
+        state = { phase: 'report', runs: data.runs.length, task: { name: 'SEFL' } };
+        rounds = merge(data.runs);
+    }
+    drawHead();
+    say($('sentence'), words.sentence(state, now()));
+    if (about) drawNow();
+    else title([]);
+    drawRounds();
+}
+
 // ---- the connection -----------------------------------------------------------------------------
 function link(kind, text) {
     $('link').dataset.state = kind;
@@ -638,22 +676,26 @@ function connect() {
         retry = setTimeout(connect, 2000);
     });
 }
-setInterval(() => {
-    if (state && !goneSince) drawNow();
-}, 1000); // the countdown
-setInterval(async () => {
-    // a server that hangs keeps the connection open
-    if (goneSince || !state) return;
-    const timeout = setTimeout(gone, 8000),
-        st = await get('state.json');
-    clearTimeout(timeout);
-    if (st) take(st);
-}, 30000);
-window.addEventListener('pagehide', () => stream?.close());
-window.addEventListener('pageshow', (e) => {
-    if (e.persisted) connect();
-});
-get('state.json').then((st) => {
-    if (st) take(st);
-    connect();
-});
+function live() {
+    setInterval(() => {
+        if (state && !goneSince) drawNow();
+    }, 1000); // the countdown
+    setInterval(async () => {
+        // a server that hangs keeps the connection open
+        if (goneSince || !state) return;
+        const timeout = setTimeout(gone, 8000),
+            st = await get('state.json');
+        clearTimeout(timeout);
+        if (st) take(st);
+    }, 30000);
+    window.addEventListener('pagehide', () => stream?.close());
+    window.addEventListener('pageshow', (e) => {
+        if (e.persisted) connect();
+    });
+    get('state.json').then((st) => {
+        if (st) take(st);
+        connect();
+    });
+}
+if (data) report();
+else live();

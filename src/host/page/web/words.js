@@ -62,6 +62,9 @@ const phases = {
             ? `The task is over: it released ${plural(st.totals.released, 'model')} ` +
               `in ${plural(st.totals.rounds, 'round')}.`
             : 'The task is over.',
+    report: (st) =>
+        `The run released ${plural(st.totals.released, 'model')} in ${plural(st.totals.rounds, 'round')}` +
+        (known(st.task?.rounds) ? `; its task has ${plural(st.task.rounds, 'round')}.` : '.'),
     waiting: () => 'The server waits for the aggregation server.',
     new: (st) => `${roundOf(st)} has not begun.`,
     signed: (st) => `${roundOf(st)} runs: both servers have signed its header.`,
@@ -70,13 +73,14 @@ const phases = {
 };
 
 export function sentence(st, now) {
+    if (st.runs) return `Comparison of ${plural(st.runs, 'run')}`;
     if (st.paused) return 'The task is paused: no round begins until the operator resumes it.';
     if (phases[st.phase]) return phases[st.phase](st, now);
     if (st.role === 'simulation') return `${roundOf(st)} runs.`;
     return st.phase ? `${roundOf(st)}: ${st.phase}.` : 'The server does not say what it does now.';
 }
 
-const isOver = (st) => st.phase === 'done';
+const isOver = (st) => st.phase === 'done' || st.phase === 'report';
 // the rounds that the task plans beyond those that are over, whether or not the budget allows them
 const planned = (st) => {
     const over = st.last?.round ?? st.totals?.rounds;
@@ -265,10 +269,15 @@ export function timeTile(st, now) {
 // True if the budget ends the task before its last round. (A task whose noise fits its budget ends at 100 %.)
 export const tooSoon = (st) => st.privacy?.rounds_to_target < planned(st) && !isOver(st);
 
-export function privacyTile(st) {
+export function privacyTile(st, about) {
     const p = st.privacy;
     if (!p) return null;
-    if (!p.claimed) return ['weak', 'None claimed', 'The noise is too small for a guarantee.'];
+    if (!p.claimed)
+        return [
+            about?.level || 'weak',
+            'None claimed',
+            about ? `${about.head}.` : 'The noise is too small for a guarantee.',
+        ];
     const spent = Math.max(p.epsilon_server ?? 0, p.epsilon_others ?? 0);
     const target = known(p.epsilon_target) ? ` of ${number(p.epsilon_target)}` : '';
     const lasts = known(p.rounds_to_target) && !isOver(st);
@@ -285,7 +294,7 @@ export function privacyTile(st) {
 export function budgetSentence(st) {
     const enough = st.privacy.rounds_to_target,
         rest = planned(st);
-    if (isOver(st)) return 'The task is over; no further round spends anything.';
+    if (st.phase === 'done') return 'The task is over; no further round spends anything.';
     if (!known(enough)) return 'No round begins that would pass the budget.';
     const lasts = `At this pace the budget lasts for ${plural(enough, 'more round')}`;
     if (!known(rest)) return `${lasts}.`;

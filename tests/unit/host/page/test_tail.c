@@ -4,7 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "page/state.h"
+#include "page/tail.h"
+#include "report/server_view.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@ static void follows(void **state)
     (void)state;
     char path[300];
     tail *t;
-    tail_view v;
+    run_view v;
     sefl_buf b = { 0 };
     snprintf(path, sizeof path, "%s", folder_path("metrics.jsonl"));
     CHECK_OK(tail_new(&t, path));
@@ -57,13 +58,13 @@ static void follows(void **state)
     assert_null(strstr(got, "\"round\":1,"));
     assert_null(strstr(got, "more"));
     buf_clear(&b);
-    page_state s = page_state_none();
+    server_view s = server_view_none();
     s.role = "aggregator";
-    page_state_tail(&s, &v);
+    server_view_log(&s, &v);
     assert_true(s.rounds_left == 5 && s.seconds_left == 20);
-    s = page_state_none();
+    s = server_view_none();
     s.rounds_to_target = 2; /* the budget ends before the rounds do */
-    page_state_tail(&s, &v);
+    server_view_log(&s, &v);
     assert_true(s.rounds_left == 2 && s.seconds_left == 8);
     append(path, "{\"round\":1,\"skipped\":false,\"run\":{\"name\":\"b\"}}\n"); /* another task */
     CHECK_OK(tail_look(t, &v));
@@ -84,7 +85,7 @@ static void many_rounds(void **state)
     enum { ROUNDS = 5000 };
     char path[300];
     tail *t;
-    tail_view v;
+    run_view v;
     sefl_buf b = { 0 };
     run_line l = run_line_of(0);
     l.clients = 97, l.perplexity = 41.25, l.seconds = 4.5, l.up_bytes = 123456789;
@@ -125,20 +126,20 @@ static void whole_state(void **state)
 {
     (void)state;
     sefl_buf b = { 0 };
-    page_state s = page_state_none();
+    server_view s = server_view_none();
     s.role = "csp";
-    CHECK_OK(page_state_write(&b, &s));
+    CHECK_OK(server_view_write(&b, &s));
     assert_non_null(strstr(text_of(&b), "{\"role\":\"csp\",\"version\":\""));
     assert_non_null(strstr((char *)b.p, ",\"downloads\":[],\"grid\":false}"));
     assert_null(strstr((char *)b.p, "null"));
     buf_clear(&b);
-    s.round = 3, s.arrived = 17, s.healthy = PAGE_NO, s.claimed = PAGE_YES, s.epsilon_server = 1.25;
-    s.csp = PAGE_YES, s.making = PAGE_NO, s.ledger_rounds = 3, s.ledgers_agree = PAGE_YES;
+    s.round = 3, s.arrived = 17, s.healthy = VIEW_NO, s.claimed = VIEW_YES, s.epsilon_server = 1.25;
+    s.csp = VIEW_YES, s.making = VIEW_NO, s.ledger_rounds = 3, s.ledgers_agree = VIEW_YES;
     s.model = s.ledger = true;
     s.last = run_line_of(2);
     s.facts.known = true;
     snprintf(s.facts.name, sizeof s.facts.name, "a \"b\" </script>");
-    CHECK_OK(page_state_write(&b, &s));
+    CHECK_OK(server_view_write(&b, &s));
     static const char *const parts[] = { "\"round\":{\"number\":3,\"arrived\":17}",
                                          "\"healthy\":false",
                                          "\"privacy\":{\"claimed\":true,\"epsilon_server\":1.25}",

@@ -1,14 +1,13 @@
-/* Lines read back, torn and wrong files, and a page that is well formed and needs nothing from outside. */
+/* Lines read back, torn and wrong files, and a page with the data inside that needs nothing from outside. */
 #include "support/check.h"
 #include "support/folder.h"
 
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/json_read.h"
 #include "report/report.h"
-#include "report/svg.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,93 +92,29 @@ static void test_number(void **state)
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-/* A strict reader: every tag closed in order, attributes quoted, known references, nothing
- * external. NULL: well formed, else the error. */
-static const char *check_page(const char *p)
+/* Finds the data inside the page and ends it there; fails unless the rest is page.html with its
+ * style and its script, needs nothing from elsewhere, and the data is JSON that cannot end its
+ * element. */
+static char *data_of(char *page)
 {
-    static const char *const empty[] = { "meta", "br", "hr", NULL };
-    static const char *const refs[] = { "&amp;", "&lt;", "&gt;", "&quot;", "&#39;", NULL };
-    static const char *const outside[] = { "http:", "https:",  "//",      "url(", "src=",
-                                           "href=", "@import", "<script", NULL };
-    char open[64][16];
-    int depth = 0;
-    bool html = false, style = false;
-    for (size_t i = 0; outside[i]; i++)
-        if (strstr(p, outside[i]))
-            return outside[i];
-    if (strncmp(p, "<!DOCTYPE html>", 15) != 0)
-        return "no doctype";
-    for (p += 15; *p;) {
-        if (*p == '&' && !style) {
-            bool known = false;
-            for (size_t i = 0; refs[i]; i++)
-                known = known || strncmp(p, refs[i], strlen(refs[i])) == 0;
-            if (!known)
-                return "a bare &";
-        }
-        if (*p == '>' && !style)
-            return "a bare >";
-        if (*p != '<') {
-            if (depth == 0 && !isspace((unsigned char)*p))
-                return "text outside";
-            p++;
-            continue;
-        }
-        bool end = p[1] == '/';
-        p += end ? 2 : 1;
-        char name[16] = "";
-        size_t n = strspn(p, "abcdefghijklmnopqrstuvwxyz0123456789");
-        if (n == 0 || n >= sizeof name)
-            return "no tag's name";
-        memcpy(name, p, n);
-        p += n;
-        while (!end && *p == ' ') {
-            p++;
-            size_t a = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-");
-            if (a == 0 || p[a] != '=' || p[a + 1] != '"')
-                return "an attribute without quotes";
-            p += a + 2;
-            a = strcspn(p, "\"<>");
-            if (p[a] != '"')
-                return "an attribute that does not end";
-            p += a + 1;
-        }
-        bool closed = !end && *p == '/';
-        p += closed;
-        if (*p++ != '>')
-            return "a tag that does not end";
-        for (size_t i = 0; empty[i]; i++)
-            closed = closed || (!end && strcmp(name, empty[i]) == 0);
-        if (end) {
-            if (depth == 0 || strcmp(open[--depth], name) != 0)
-                return "an end without its beginning";
-            style = false;
-        } else if (!closed) {
-            if (depth == 64)
-                return "too deep";
-            strcpy(open[depth++], name);
-            html = html || strcmp(name, "html") == 0;
-            style = strcmp(name, "style") == 0;
-        }
-    }
-    return depth > 0 ? "a tag is left open" : html ? NULL : "no html";
-}
-
-static void test_checker(void **state)
-{
-    (void)state;
-    assert_null(check_page("<!DOCTYPE html>\n<html lang=\"en\"><p>a &amp; b</p></html>\n"));
-    static const char *const bad[] = { "<html></html>",
-                                       "<!DOCTYPE html><html><p></html>",
-                                       "<!DOCTYPE html><html></p></html>",
-                                       "<!DOCTYPE html><html a=b></html>",
-                                       "<!DOCTYPE html><html>a & b</html>",
-                                       "<!DOCTYPE html><html>a > b</html>",
-                                       "<!DOCTYPE html><html>https://x</html>",
-                                       "<!DOCTYPE html><html",
-                                       "<!DOCTYPE html><html a=\"<\"></html>" };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_non_null(check_page(bad[i]));
+    static const char begin[] = "<script type=\"application/json\" id=\"data\">";
+    static const char *const outside[] = { "src=", "<link", "url(", "@import", "http:", "https:" };
+    char *data = strstr(page, begin), *end = data ? strstr(data, "</script>\n<script") : NULL;
+    assert_non_null(end);
+    assert_true(strncmp(page, "<!doctype html>", 15) == 0);
+    assert_non_null(strstr(page, "content=\"default-src 'none'; script-src 'unsafe-inline'"));
+    assert_non_null(strstr(end, "const page_js = "));
+    assert_string_equal(strstr(end, "\n</body>"), "\n</body>\n</html>\n");
+    *data = *end = '\0';
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
+        if (strstr(page, outside[i]))
+            fail_msg("the page has %s", outside[i]);
+    data += sizeof begin - 1;
+    assert_null(strchr(data, '<'));
+    jread j = jread_over(span_of_str(data));
+    CHECK_OK(jread_skip(&j));
+    CHECK_OK(jread_end(&j));
+    return data;
 }
 
 /* An empty run folder: the scratch folder without files of earlier tests. */
@@ -219,12 +154,9 @@ static char *page_of(const char *folder)
 
 static void expect_page(const char *folder, const char *const *words)
 {
-    char *page = page_of(folder);
-    const char *wrong = check_page(page);
-    if (wrong)
-        fail_msg("the page: %s", wrong);
+    char *page = page_of(folder), *data = data_of(page);
     for (size_t i = 0; words[i]; i++)
-        if (!strstr(page, words[i]))
+        if (!strstr(data, words[i]))
             fail_msg("the page lacks %s", words[i]);
     free(page);
 }
@@ -234,19 +166,22 @@ static void test_page(void **state)
     (void)state;
     const char *folder = run_folder();
     write_file(folder, "metrics.jsonl", as_lines);
-    expect_page(folder, (const char *[]){ "Perplexity", "Epsilon spent", "Seconds by part",
-                                          "Bytes by part", ">4</th>", "2 skipped",
-                                          "Epsilon 2.5 of 8 spent", "<b>2.5</b> of 8 spent (31 %)",
-                                          "style=\"width:31.2%\"", "banner good", NULL });
+    expect_page(folder,
+                (const char *[]){ "\"level\":\"good\"", "Epsilon 2.5 of 8 spent", "\"2 of 3\"",
+                                  "{\"round\":4,\"skipped\":false,\"clients\":5,\"perplexity\":43.5",
+                                  "\"privacy\":{\"claimed\":true,\"epsilon_server\":2.5",
+                                  "\"released\":2,\"skipped\":1,\"blocked\":0", "\"first\":null",
+                                  NULL });
     /* settings and names of people are text, whatever they hold */
     write_file(folder, "config.yml",
-               "name: \"</pre><script>alert('x')</script> & \xff\x01 \xc3\xa9\"\n");
+               "name: \"</pre></script><script>alert('x')</script> & \xff\x01 \xc3\xa9\"\n");
     write_file(
         folder, "summary.json",
         "{\"first_perplexity\":420,\"plain_perplexity\":20,\"best_possible_perplexity\":4.4}");
-    expect_page(folder, (const char *[]){ "&lt;/pre&gt;&lt;script&gt;alert(&#39;x&#39;)",
-                                          "&amp; \xef\xbf\xbd\xef\xbf\xbd \xc3\xa9",
-                                          "best possible", "plain FedAvg", "before: 420", NULL });
+    expect_page(folder,
+                (const char *[]){ "\\u003c/pre>\\u003c/script>\\u003cscript>alert('x')",
+                                  "& \xef\xbf\xbd\\u0001 \xc3\xa9", "\"best_possible\":4.4",
+                                  "\"plain\":20", "\"first\":420", NULL });
 }
 
 static void test_small_pages(void **state)
@@ -267,13 +202,15 @@ static void test_small_pages(void **state)
     for (size_t i = 0; i < sizeof logs / sizeof *logs; i++) {
         const char *folder = run_folder();
         write_file(folder, "metrics.jsonl", logs[i]);
-        expect_page(folder, (const char *[]){ "Rounds", NULL });
+        expect_page(folder, (const char *[]){ "\"rounds\":[{", NULL });
     }
     const char *folder = run_folder();
     write_file(
         folder, "metrics.jsonl",
         "{\"round\":1,\"perplexity\":9}\n{\"round\":2,\"skipped\":false,\"blocked\":true}\n");
-    expect_page(folder, (const char *[]){ "0 skipped, 1 blocked", ">2 blocked</th>", NULL });
+    expect_page(folder, (const char *[]){ "\"skipped\":0,\"blocked\":1",
+                                          "{\"round\":2,\"skipped\":false,\"blocked\":true}",
+                                          NULL });
 }
 
 static void test_text(void **state)
@@ -401,7 +338,7 @@ static void test_facts_in_file(void **state)
     buf_clear(&b);
 }
 
-/* The banner says what is claimed; the page starts with name, date, task and version. */
+/* The page says what is claimed, and the name, date, task and version. */
 static void test_claims(void **state)
 {
     (void)state;
@@ -409,19 +346,18 @@ static void test_claims(void **state)
         const char *log, *words[5];
     } cases[] = {
         { FACTS("\"noise\":\"joint\",\"protection\":\"sefl\",\"z\":\"0.02\""),
-          { "banner weak", "No differential privacy claimed", "(joint, z = 0.02)" } },
+          { "\"level\":\"weak\"", "No differential privacy claimed", "(joint, z = 0.02)" } },
         { FACTS("\"noise\":\"none\",\"protection\":\"sefl\""),
-          { "banner bad", "exact sum of every round" } },
+          { "\"level\":\"bad\"", "exact sum of every round" } },
         { FACTS("\"noise\":\"none\",\"protection\":\"none\",\"simulated\":true"),
-          { "banner bad", "The server saw the update of every client", "This was a simulation" } },
+          { "\"level\":\"bad\"", "The server saw the update of every client", "This was a simulation" } },
         { FACTS("\"delta\":1e-5,\"unit\":\"record\""),
-          { "banner good", "nothing spent yet", "each record, delta 1e-05" } },
+          { "\"level\":\"good\"", "nothing spent yet", "each record, delta 1e-05" } },
         { "{\"round\":1,\"epsilon_server\":50,\"epsilon_others\":50,\"epsilon_target\":40}\n",
-          { "banner weak", "too large to protect anyone",
-            "class=\"full\" style=\"width:100.0%\"" } },
+          { "\"level\":\"weak\"", "too large to protect anyone" } },
         { FACTS("\"task\":\"ab12\",\"version\":\"0.9\",\"name\":\"<i>&\",\"expected\":8"),
-          { "<h1>&lt;i&gt;&amp;</h1>", "<dd>2026-09-21 14:13 UTC</dd>", "<dd>ab12</dd>",
-            "<dd>0.9</dd>", "<title>round 1, clients lost: 2</title>" } },
+          { "\"name\":\"\\u003ci>&\"", "[\"Date\",\"2026-09-21 14:13 UTC\"]",
+            "[\"Task id\",\"ab12\"]", "[\"Version\",\"0.9\"]", "\"expected\":8" } },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *words[6] = { 0 };
@@ -433,7 +369,7 @@ static void test_claims(void **state)
     /* a time that is no date */
     const char *folder = run_folder();
     write_file(folder, "metrics.jsonl", "{\"round\":1,\"time\":1e300}\n");
-    expect_page(folder, (const char *[]){ "Rounds", NULL });
+    expect_page(folder, (const char *[]){ "\"about\":[[\"Folder\"", NULL });
 }
 
 /* Several runs, with different rounds and names that are hostile or the same. */
@@ -456,14 +392,15 @@ static void test_several(void **state)
     r[1].sample_round = 3;
     CHECK_OK(report_html(&b, r, REPORT_RUNS_MAX));
     CHECK_OK(wr_u8(&b, 0));
-    const char *page = (char *)b.p, *wrong = check_page(page);
-    if (wrong)
-        fail_msg("the page: %s", wrong);
-    assert_non_null(strstr(page, "Comparison of 12 runs"));
-    assert_non_null(strstr(page, "</svg>&lt;script&gt;&amp;\xef\xbf\xbd</th>"));
-    assert_non_null(strstr(page, "model of round 3"));
-    assert_non_null(strstr(page, "&lt;/div&gt;&lt;b&gt;words"));
-    assert_non_null(strstr(page, "line s5 d1"));
+    const char *data = data_of((char *)b.p);
+    size_t runs = 0;
+    for (const char *at = data; (at = strstr(at, "{\"about\":{")) != NULL; at++)
+        runs++;
+    assert_int_equal(runs, REPORT_RUNS_MAX);
+    assert_non_null(strstr(data, "\"name\":\"a/\\u003cscript>&\\u001b\""));
+    assert_non_null(strstr(data, "\"sample_round\":3"));
+    assert_non_null(strstr(data, "\"sample\":\"\\u003c/div>\\u003cb>words\""));
+    assert_non_null(strstr(data, "{\"round\":24,\"skipped\":false}"));
     buf_clear(&b);
     CHECK_OK(report_table(&b, r, 2));
     CHECK_OK(wr_u8(&b, 0));
@@ -474,32 +411,6 @@ static void test_several(void **state)
     CHECK_STATUS(report_html(&b, r, 0), SEFL_EINVAL);
     for (size_t i = 0; i < REPORT_RUNS_MAX; i++)
         report_close(&r[i]);
-}
-
-/* Labels instead of numbers on the x axis, and bars that show a spread. */
-static void test_labels(void **state)
-{
-    (void)state;
-    static const double y[] = { 100, 120 }, low[] = { 90, NAN }, high[] = { 115, NAN };
-    static const char *const text[] = { "0 <%>", "25 %" };
-    svg_chart c = { .title = "t",
-                    .unit = "",
-                    .n = 2,
-                    .x_text = text,
-                    .x_name = "dropout",
-                    .series = { { .name = "a", .y = y, .low = low, .high = high } },
-                    .count = 1 };
-    sefl_buf b = { 0 };
-    CHECK_OK(svg_write(&b, &c));
-    CHECK_OK(wr_u8(&b, 0));
-    assert_non_null(strstr((char *)b.p, ">0 &lt;%&gt;</text>"));
-    assert_non_null(strstr((char *)b.p, ">dropout</text>"));
-    assert_non_null(strstr((char *)b.p, "<title>dropout 25 %, a: 120</title>"));
-    const char *bar = strstr((char *)b.p, "<line class=\"line s0\"");
-    assert_non_null(bar);
-    assert_null(strstr(bar + 1, "<line class=\"line s0\"")); /* none where it is unknown */
-    assert_null(strstr((char *)b.p, "round"));
-    buf_clear(&b);
 }
 
 static void test_numbers_for_people(void **state)
@@ -521,7 +432,7 @@ static void test_numbers_for_people(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[32];
-        svg_number(text, cases[i].v, cases[i].unit);
+        report_number(text, cases[i].v, cases[i].unit);
         assert_string_equal(text, cases[i].text);
     }
 }
@@ -547,13 +458,12 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads),  cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_number), cmocka_unit_test(test_checker),
-        cmocka_unit_test(test_page),   cmocka_unit_test(test_small_pages),
-        cmocka_unit_test(test_text),   cmocka_unit_test(test_numbers_for_people),
-        cmocka_unit_test(test_labels), cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_facts),  cmocka_unit_test(test_facts_in_file),
-        cmocka_unit_test(test_claims), cmocka_unit_test(test_several),
+        cmocka_unit_test(test_reads),         cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_number),        cmocka_unit_test(test_page),
+        cmocka_unit_test(test_small_pages),   cmocka_unit_test(test_text),
+        cmocka_unit_test(test_numbers_for_people), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_facts),         cmocka_unit_test(test_facts_in_file),
+        cmocka_unit_test(test_claims),        cmocka_unit_test(test_several),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

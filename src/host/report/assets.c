@@ -1,4 +1,4 @@
-#include "page/assets.h"
+#include "report/assets.h"
 
 #include <string.h>
 

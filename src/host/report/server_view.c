@@ -1,4 +1,4 @@
-#include "page/state.h"
+#include "report/server_view.h"
 
 #include "base/json.h"
 #include "sefl/sefl.h"
@@ -8,9 +8,9 @@
 #define WORD(x) #x
 #define TEXT(x) WORD(x)
 
-page_state page_state_none(void)
+server_view server_view_none(void)
 {
-    return (page_state){
+    return (server_view){
         .facts = run_facts_none(),
         .database_away = NAN,
         .need = NAN,
@@ -37,14 +37,14 @@ page_state page_state_none(void)
     };
 }
 
-void page_state_tail(page_state *s, const tail_view *v)
+void server_view_log(server_view *s, const run_view *v)
 {
     if (!s->facts.known)
         s->facts = v->facts;
     s->last = v->last;
     s->totals = v->totals;
-    if (s->claimed == PAGE_UNKNOWN && s->facts.known)
-        s->claimed = page_yes(!isnan(s->facts.delta));
+    if (s->claimed == VIEW_UNKNOWN && s->facts.known)
+        s->claimed = view_yes(!isnan(s->facts.delta));
     s->delta = s->facts.delta;
     s->epsilon_server = v->last.epsilon_server;
     s->epsilon_others = v->last.epsilon_others;
@@ -75,10 +75,10 @@ static void text(json *j, const char *key, const char *s)
         json_key(j, key), json_str(j, s);
 }
 
-static void word(json *j, const char *key, page_known k)
+static void word(json *j, const char *key, view_known k)
 {
-    if (k != PAGE_UNKNOWN)
-        json_key(j, key), json_bool(j, k == PAGE_YES);
+    if (k != VIEW_UNKNOWN)
+        json_key(j, key), json_bool(j, k == VIEW_YES);
 }
 
 static void begin(json *j, const char *key)
@@ -86,7 +86,7 @@ static void begin(json *j, const char *key)
     json_key(j, key), json_open(j, '{');
 }
 
-static void write_task(json *j, const page_state *s)
+static void write_task(json *j, const server_view *s)
 {
     const run_facts *f = &s->facts;
     if (!f->known)
@@ -103,12 +103,12 @@ static void write_task(json *j, const page_state *s)
     json_close(j, '}');
 }
 
-static void write_sites(json *j, const char *key, const page_sites *s)
+static void write_sites(json *j, const char *key, const view_sites *s)
 {
     begin(j, key);
     json_key(j, "all"), json_u64(j, s->all);
     json_key(j, "sites"), json_open(j, '[');
-    for (const page_site *p = s->at; p < s->at + s->named; p++) {
+    for (const view_site *p = s->at; p < s->at + s->named; p++) {
         json_open(j, '{');
         text(j, "name", p->name);
         json_key(j, "asked"), json_bool(j, p->asked);
@@ -120,7 +120,7 @@ static void write_sites(json *j, const char *key, const page_sites *s)
     json_close(j, '}');
 }
 
-static void write_round(json *j, const page_state *s)
+static void write_round(json *j, const server_view *s)
 {
     if (s->round > 0) {
         begin(j, "round");
@@ -147,13 +147,13 @@ static void write_round(json *j, const page_state *s)
     }
 }
 
-static void write_privacy(json *j, const page_state *s)
+static void write_privacy(json *j, const server_view *s)
 {
-    if (s->claimed == PAGE_UNKNOWN)
+    if (s->claimed == VIEW_UNKNOWN)
         return;
     begin(j, "privacy");
     word(j, "claimed", s->claimed);
-    if (s->claimed == PAGE_YES) {
+    if (s->claimed == VIEW_YES) {
         number(j, "epsilon_server", s->epsilon_server);
         number(j, "epsilon_others", s->epsilon_others);
         number(j, "epsilon_target", s->epsilon_target);
@@ -163,16 +163,16 @@ static void write_privacy(json *j, const page_state *s)
     json_close(j, '}');
 }
 
-static void write_servers(json *j, const page_state *s)
+static void write_servers(json *j, const server_view *s)
 {
-    if (s->csp != PAGE_UNKNOWN) {
+    if (s->csp != VIEW_UNKNOWN) {
         begin(j, "csp");
         word(j, "connected", s->csp);
         number(j, "since", s->csp_since);
         text(j, "last_error", s->csp_error);
         json_close(j, '}');
     }
-    if (s->making != PAGE_UNKNOWN) {
+    if (s->making != VIEW_UNKNOWN) {
         begin(j, "supply");
         number(j, "rounds_ready", s->rounds_ready);
         word(j, "making", s->making);
@@ -203,7 +203,7 @@ static void write_totals(json *j, const run_totals *t)
     json_close(j, '}');
 }
 
-static void write_parts(json *j, const page_state *s)
+static void write_parts(json *j, const server_view *s)
 {
     json_key(j, "downloads"), json_open(j, '[');
     if (s->model)
@@ -216,7 +216,7 @@ static void write_parts(json *j, const page_state *s)
     json_key(j, "grid"), json_bool(j, s->grid);
 }
 
-sefl_status page_state_write(sefl_buf *out, const page_state *s)
+sefl_status server_view_write(sefl_buf *out, const server_view *s)
 {
     json j = json_into(out);
     json_open(&j, '{');

@@ -3,7 +3,7 @@
  *     const page_asset *a = page_asset_of("/page.css");      // NULL: there is no such file
  *
  * The files are in src/host/page/web/; cmake/sefl_assets.cmake turns them into this table. "/" is
- * page.html.
+ * page.html, and page.js has all modules in one script.
  * Threads: any; all of it is constant.   Secrets: none. */
 #ifndef PAGE_ASSETS_H
 #define PAGE_ASSETS_H
@@ -13,7 +13,7 @@
 typedef struct page_asset {
     const char *path; /* of the request: "/", "/page.css", ... */
     const char *type; /* for Content-Type */
-    const unsigned char *bytes;
+    const unsigned char *bytes; /* a NUL follows them */
     size_t n;
 } page_asset;
 
