@@ -118,7 +118,7 @@ results() {
     get /model > model
     cmp model north/models/second-*/round-1.safetensors || fail "another model"
     get /ledger | cmp - north/ledger || fail "another ledger"
-    shows /report "<html" || fail "report: $said"
+    shows /report '{"heads":["run",' || fail "report: $said"
     shows /rounds.json '"rounds":[{"round":1,' || fail "rounds: $said"
 }
 results

@@ -81,7 +81,7 @@ wants /sample.json '"text":"'
 page /model > "$dir/model"
 cmp "$dir/model" "$fed/aggregator/models/round-4.safetensors" || fail "another model"
 page /ledger | cmp - "$fed/aggregator/ledger" || fail "another ledger"
-shows /report "<html" || fail "report: $said"
+shows /report '{"heads":["run",' || fail "report: $said"
 fed_until 10 "the end in the events" grep -q '"released":4' "$dir/events"
 kill "$events" 2> /dev/null || :
 wait "$events" 2> /dev/null || :

@@ -34,9 +34,9 @@ struct tail {
 static void start_again(tail *t)
 {
     t->v = (run_view){ .facts = run_facts_none(),
-                        .totals = run_totals_none(),
-                        .last = run_line_of(0),
-                        .seconds_a_round = NAN };
+                       .totals = run_totals_none(),
+                       .last = run_line_of(0),
+                       .seconds_a_round = NAN };
     t->lines = 0;
     t->places_n = 0;
     t->recent_n = 0;

@@ -11,8 +11,8 @@
 #include <stddef.h>
 
 typedef struct page_asset {
-    const char *path; /* of the request: "/", "/page.css", ... */
-    const char *type; /* for Content-Type */
+    const char *path;           /* of the request: "/", "/page.css", ... */
+    const char *type;           /* for Content-Type */
     const unsigned char *bytes; /* a NUL follows them */
     size_t n;
 } page_asset;

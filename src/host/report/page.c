@@ -166,8 +166,7 @@ static sefl_status wr_page(sefl_buf *out, sefl_span data)
     SEFL_PASS(copy_until(out, &at, "<link rel=\"stylesheet\" href=\"page.css\">"));
     SEFL_PASS(wr_asset(out, "<style>", "/page.css", "</style>"));
     SEFL_PASS(copy_until(out, &at, "<script type=\"module\" src=\"page.js\"></script>\n"));
-    SEFL_PASS(
-        copy_until(out, &at, "<img src=\"icon.svg\" alt=\"\" width=\"28\" height=\"28\">"));
+    SEFL_PASS(copy_until(out, &at, "<img src=\"icon.svg\" alt=\"\" width=\"28\" height=\"28\">"));
     SEFL_PASS(copy_until(out, &at, "</body>"));
     SEFL_PASS(wr_fmt(out, "<script type=\"application/json\" id=\"data\">"));
     SEFL_PASS(wr_inside(out, data));

@@ -50,8 +50,7 @@ static bool find_range(frame *f)
     if (!(low <= high) || !isfinite(high))
         return false;
     const double room = low > 0 ? pow(high / low, 0.06) : 1; /* between outer lines and edges */
-    f->log =
-        c->log && low > 0 && high >= 8 * low && isnormal(low / room) && isfinite(high * room);
+    f->log = c->log && low > 0 && high >= 8 * low && isnormal(low / room) && isfinite(high * room);
     if (f->log)
         low /= room, high *= room;
     else
@@ -154,8 +153,7 @@ static sefl_status draw_points(sefl_buf *out, const frame *f, size_t k)
     char number[32];
     for (size_t i = 0; i < c->n && !s->dashed; i++)
         if (isfinite(s->y[i])) {
-            SEFL_PASS(wr_fmt(out,
-                             "<circle class=\"c%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"><title>",
+            SEFL_PASS(wr_fmt(out, "<circle class=\"c%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"><title>",
                              k % SVG_COLOURS, x_of(f, i), y_of(f, s->y[i])));
             SEFL_PASS(text(out, c->x_name));
             SEFL_PASS(wr_fmt(out, " "));

@@ -166,22 +166,20 @@ static void test_page(void **state)
     (void)state;
     const char *folder = run_folder();
     write_file(folder, "metrics.jsonl", as_lines);
-    expect_page(folder,
-                (const char *[]){ "\"level\":\"good\"", "Epsilon 2.5 of 8 spent", "\"2 of 3\"",
-                                  "{\"round\":4,\"skipped\":false,\"clients\":5,\"perplexity\":43.5",
-                                  "\"privacy\":{\"claimed\":true,\"epsilon_server\":2.5",
-                                  "\"released\":2,\"skipped\":1,\"blocked\":0", "\"first\":null",
-                                  NULL });
+    expect_page(folder, (const char *[]){
+                            "\"level\":\"good\"", "Epsilon 2.5 of 8 spent", "\"2 of 3\"",
+                            "{\"round\":4,\"skipped\":false,\"clients\":5,\"perplexity\":43.5",
+                            "\"privacy\":{\"claimed\":true,\"epsilon_server\":2.5",
+                            "\"released\":2,\"skipped\":1,\"blocked\":0", "\"first\":null", NULL });
     /* settings and names of people are text, whatever they hold */
     write_file(folder, "config.yml",
                "name: \"</pre></script><script>alert('x')</script> & \xff\x01 \xc3\xa9\"\n");
     write_file(
         folder, "summary.json",
-        "{\"first_perplexity\":420,\"plain_perplexity\":20,\"best_possible_perplexity\":4.4}");
-    expect_page(folder,
-                (const char *[]){ "\\u003c/pre>\\u003c/script>\\u003cscript>alert('x')",
-                                  "& \xef\xbf\xbd\\u0001 \xc3\xa9", "\"best_possible\":4.4",
-                                  "\"plain\":20", "\"first\":420", NULL });
+        "{\"first_perplexity\":420.5,\"plain_perplexity\":20.5,\"best_possible_perplexity\":4.4}");
+    expect_page(folder, (const char *[]){ "\\u003c/pre>\\u003c/script>\\u003cscript>alert('x')",
+                                          "& \xef\xbf\xbd\\u0001 \xc3\xa9", "\"best_possible\":4.4",
+                                          "\"plain\":20.5", "\"first\":420.5", NULL });
 }
 
 static void test_small_pages(void **state)
@@ -208,9 +206,9 @@ static void test_small_pages(void **state)
     write_file(
         folder, "metrics.jsonl",
         "{\"round\":1,\"perplexity\":9}\n{\"round\":2,\"skipped\":false,\"blocked\":true}\n");
-    expect_page(folder, (const char *[]){ "\"skipped\":0,\"blocked\":1",
-                                          "{\"round\":2,\"skipped\":false,\"blocked\":true}",
-                                          NULL });
+    expect_page(folder,
+                (const char *[]){ "\"skipped\":0,\"blocked\":1",
+                                  "{\"round\":2,\"skipped\":false,\"blocked\":true}", NULL });
 }
 
 static void test_text(void **state)
@@ -350,7 +348,8 @@ static void test_claims(void **state)
         { FACTS("\"noise\":\"none\",\"protection\":\"sefl\""),
           { "\"level\":\"bad\"", "exact sum of every round" } },
         { FACTS("\"noise\":\"none\",\"protection\":\"none\",\"simulated\":true"),
-          { "\"level\":\"bad\"", "The server saw the update of every client", "This was a simulation" } },
+          { "\"level\":\"bad\"", "The server saw the update of every client",
+            "This was a simulation" } },
         { FACTS("\"delta\":1e-5,\"unit\":\"record\""),
           { "\"level\":\"good\"", "nothing spent yet", "each record, delta 1e-05" } },
         { "{\"round\":1,\"epsilon_server\":50,\"epsilon_others\":50,\"epsilon_target\":40}\n",
@@ -458,12 +457,18 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads),         cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_number),        cmocka_unit_test(test_page),
-        cmocka_unit_test(test_small_pages),   cmocka_unit_test(test_text),
-        cmocka_unit_test(test_numbers_for_people), cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_facts),         cmocka_unit_test(test_facts_in_file),
-        cmocka_unit_test(test_claims),        cmocka_unit_test(test_several),
+        cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_number),
+        cmocka_unit_test(test_page),
+        cmocka_unit_test(test_small_pages),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_numbers_for_people),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_facts_in_file),
+        cmocka_unit_test(test_claims),
+        cmocka_unit_test(test_several),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
