@@ -50,7 +50,11 @@ is_over() { grep -q '"event":"task over"' "$dir/log/aggregator" || fed_ended agg
 closed() { grep -c '"event":"round closed"' "$dir/log/aggregator" || :; }
 one_more_closed() { [ "$(closed)" -gt "$before" ] || is_over; }
 revealed() { grep -c '"event":"round revealed"' "$dir/log/csp-$1" || :; } # a|b
-one_more_revealed() { now=$(active) && [ -n "$now" ] && [ "$(revealed "$now")" -gt "$(eval "echo \$by_$now")" ] || is_over; }
+one_more_revealed() {
+    now=$(active)
+    case $now in a) had=$by_a ;; b) had=$by_b ;; *) is_over; return ;; esac
+    [ "$(revealed "$now")" -gt "$had" ] || is_over
+}
 is_active_or_over() { is_active "$1" || is_over; }
 
 # doctor looks at the store, creates nothing there, and misses no ledger on the standby's machine

@@ -109,9 +109,9 @@ sefl_status settings_set_file(settings *s, const char *path) SEFL_MUST_CHECK;
 /* Copies to s every value that is set in `over`. Both must have the same schema. */
 sefl_status settings_overlay(settings *s, const settings *over) SEFL_MUST_CHECK;
 
-/* Puts `folder` before every relative path (SETTING_PATH) that is set. A command that is set without
- * its folder (runs_in) gets this one. NULL or "" changes nothing: paths stay relative to the working
- * folder. yaml_read passes the folder of the YAML file. */
+/* Puts `folder` before every relative path (SETTING_PATH) that is set. A command that is set
+ * without its folder (runs_in) gets this one. NULL or "" changes nothing: paths stay relative to
+ * the working folder. yaml_read passes the folder of the YAML file. */
 sefl_status settings_resolve(settings *s, const char *folder) SEFL_MUST_CHECK;
 
 /* SEFL_EINVAL if required keys are not set; the message names them all. */

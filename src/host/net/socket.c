@@ -151,8 +151,8 @@ sefl_status socket_accept(int *out, int fd, unsigned wait_ms)
     }
 }
 
-/* A caller of a port where nobody listens can get this port for its own end: then it has called itself, and a server
-   that comes back would find its port taken. */
+/* A caller of a port where nobody listens can get this port for its own end: then it has called
+ * itself, and a server that comes back would find its port taken. */
 static bool called_itself(int fd)
 {
     union {

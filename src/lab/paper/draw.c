@@ -1,5 +1,5 @@
-/* Draws the figures of perplexity from the results folder alone. Each figure is a sheet: a CSV and a
- * table of tables.md; those over dropout, block size and noise have an SVG, too. */
+/* Draws the figures of perplexity from the results folder alone. Each figure is a sheet: a CSV and
+ * a table of tables.md; those over dropout, block size and noise have an SVG, too. */
 #include "paper/limit.h"
 #include "paper/record.h"
 

@@ -53,9 +53,10 @@ typedef struct history {
 typedef sefl_status history_get(void *ctx, uint64_t round, sefl_buf *out);
 
 /* Loads the records that the task's filter uses in this round and that are there, in place of those
- * in h: takes that of `fresh` (may be NULL) if it is stored, and calls `get` for others. Does nothing if the task has no filter. Fails
- * without memory, and if the store cannot be read now: a lost connection to a database must cost
- * neither noise that should be taken back nor, after CSP's reply, the round. */
+ * in h: takes that of `fresh` (may be NULL) if it is stored, and calls `get` for others. Does
+ * nothing if the task has no filter. Fails without memory, and if the store cannot be read now: a
+ * lost connection to a database must cost neither noise that should be taken back nor, after CSP's
+ * reply, the round. */
 sefl_status history_load(history *h, const task *t, uint64_t round, history_fresh *fresh,
                          history_get *get, void *ctx) SEFL_MUST_CHECK;
 /* Returns the id in the record of lag j + 1, which is there. */
