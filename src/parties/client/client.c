@@ -369,7 +369,7 @@ static sefl_status look_at_signatures(const client *c, client_reply *a, sefl_spa
     sefl_status st = envelope_read(&env, bytes);
     if (st == SEFL_OK)
         st = envelope_check(&env, SIGN_TASK, &c->cfg->servers);
-    if (st != SEFL_EPROTO && st != SEFL_EAUTH)
+    if (!client_is_bad(st))
         return st;
     a->word = ANSWER_REFUSED;
     snprintf(a->why, sizeof a->why, "the task is refused: %.230s", sefl_last_error());
@@ -399,13 +399,6 @@ done:
     return st;
 }
 
-static sefl_status note_budget(sefl_status st, const char *whose)
-{
-    if (st == SEFL_EBUDGET)
-        sefl_note_before("%s", whose);
-    return st;
-}
-
 bool client_is_turn(const client *c, uint64_t round)
 {
     return task_is_turn(&c->t, c->me, round) &&
@@ -420,10 +413,10 @@ sefl_status client_budget(client *c, uint64_t round)
         "round that this client's own ledger has charged: the client does not take part in it",
         round, c->t.separation);
     if (c->rules.epsilon_total > 0 && c->t.claim)
-        SEFL_PASS(note_budget(ledger_allows(c->book, &c->terms, round, c->rules.epsilon_total),
-                              "policy: epsilon_total: this client's own ledger"));
-    return note_budget(ledger_may_charge(c->book, &c->terms, round),
-                       "this text's own ledger, over all tasks of all populations");
+        SEFL_PASS(sefl_at(ledger_allows(c->book, &c->terms, round, c->rules.epsilon_total),
+                          "policy: epsilon_total: this client's own ledger"));
+    return sefl_at(ledger_may_charge(c->book, &c->terms, round),
+                   "this text's own ledger, over all tasks of all populations");
 }
 
 static sefl_status open_ledger(client *c)

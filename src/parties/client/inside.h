@@ -79,6 +79,12 @@ struct client {
     bool idle;               /* `stay`: the log has said that the client waits for a task */
 };
 
+/* True if a message of a server is malformed, or not signed as it must be. */
+static inline bool client_is_bad(sefl_status st)
+{
+    return st == SEFL_EAUTH || st == SEFL_EPROTO;
+}
+
 uint64_t client_now(const client *c);
 log_field client_privacy(const client *c); /* the task's privacy claim */
 bool client_stopped(const client *c);

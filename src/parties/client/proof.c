@@ -79,7 +79,7 @@ static sefl_status released(const client *c, const round_news *n, uint64_t *roun
     if (n->state != ROUND_OPEN || c->header.round == 0 || n->round != c->header.round + 1)
         return SEFL_OK;
     sefl_status st = participant_header_check(&c->t, &next, n->header, n->round);
-    if (st == SEFL_EAUTH || st == SEFL_EPROTO)
+    if (client_is_bad(st))
         return SEFL_OK; /* on_news reports what is wrong with it */
     if (st == SEFL_OK && memcmp(next.model, c->header.model, sizeof next.model) != 0)
         *round = c->header.round;
@@ -142,7 +142,7 @@ static sefl_status ask_one(client *c, uint64_t round, bool sure, bool *again)
         goto done;
     }
     st = client_counted_check(&c->t, buf_span(&answer), round, c->me, receipt.body);
-    if (st != SEFL_OK && st != SEFL_EAUTH && st != SEFL_EPROTO)
+    if (st != SEFL_OK && !client_is_bad(st))
         goto done;
     snprintf(why, sizeof why, "%.255s", st == SEFL_OK ? "" : sefl_last_error());
     SEFL_TRY(

@@ -43,11 +43,6 @@ static sefl_status try_later(client *c, log_level level, const char *what, uint6
     return tell(c, PARTICIPANT_FAILED);
 }
 
-static bool is_bad_message(sefl_status st)
-{
-    return st == SEFL_EAUTH || st == SEFL_EPROTO;
-}
-
 /* Handles an answer other than ANSWER_OK: backs off, leaves the round, or ends. */
 static sefl_status not_ok(client *c, client_reply *a, bool in_round)
 {
@@ -147,7 +142,7 @@ static sefl_status begin_round(client *c, const round_news *n, bool *drawn, bool
     round_header h;
     sefl_status st = participant_header_check(&c->t, &h, n->header, n->round);
     *good = st == SEFL_OK;
-    if (is_bad_message(st)) {
+    if (client_is_bad(st)) {
         c->recheck = true;
         return try_later(c, LOG_ERROR, "header not accepted", n->round);
     }
@@ -175,7 +170,7 @@ static sefl_status on_end(client *c, const round_news *n, bool *good)
 {
     sefl_status st = participant_end_check(&c->t, &c->end, n->header);
     *good = st == SEFL_OK;
-    if (is_bad_message(st))
+    if (client_is_bad(st))
         return try_later(c, LOG_ERROR, END_REFUSED, n->round);
     if (st == SEFL_OK && c->end.round > 0 && c->end.round < c->header.round &&
         memcmp(c->end.model, c->header.model, sizeof c->end.model) != 0) {
@@ -360,7 +355,7 @@ static sefl_status keep_receipt(client *c, uint64_t round, sefl_span receipt,
                                 const client_body *body)
 {
     sefl_status st = client_receipt_check(&c->t, receipt, round, c->me, body);
-    if (is_bad_message(st))
+    if (client_is_bad(st))
         return try_later(c, LOG_ERROR, "receipt not accepted", round);
     SEFL_PASS(st);
     SEFL_PASS(client_store_receipt(c->store, receipt));
