@@ -267,7 +267,7 @@ sefl_status client_goes_on(client *c, const client_reply *a)
     uint64_t patience = c->o.patience_ms ? c->o.patience_ms : CLIENT_PATIENCE_MS;
     if (a->word == ANSWER_UPGRADE)
         return sefl_fail(SEFL_EUNSUPPORTED, "%s", a->why);
-    if (a->word != ANSWER_REFUSED || a->transport)
+    if (a->word != ANSWER_REFUSED)
         return SEFL_OK;
     if (c->refused_ms == 0)
         c->refused_ms = now;
@@ -283,18 +283,23 @@ sefl_status client_goes_on(client *c, const client_reply *a)
 static const struct {
     log_level level;
     const char *event, *doing;
-} kinds[] = {
-    { LOG_WARN, "cannot reach the server", "waiting for the server" },
-    { LOG_ERROR, "refused; trying again", "REFUSED, trying again" },
+} kinds[ANSWER_UPGRADE + 1] = {
+    [ANSWER_NONE] = { LOG_WARN, "cannot reach the server", "waiting for the server" },
+    [ANSWER_REFUSED] = { LOG_ERROR, "refused; trying again", "REFUSED, trying again" },
     /* an intermediary, a wrong tls.peers, or a wrong clock */
-    { LOG_ERROR, "the server's certificate is not valid here",
-      "the server's certificate is not valid here, trying again" },
-    { LOG_INFO, "no task for this client now", "waiting for a task" },
+    [ANSWER_UNTRUSTED] = { LOG_ERROR, "the server's certificate is not valid here",
+                           "the server's certificate is not valid here, trying again" },
+    [ANSWER_NOT_NOW] = { LOG_INFO, "no task for this client now", "waiting for a task" },
 };
 
-static unsigned kind_of(const client_reply *a)
+static client_answer kind_of(const client_reply *a)
 {
-    return a->not_now ? 3 : a->word != ANSWER_REFUSED ? 0 : a->transport ? 2 : 1;
+    return kinds[a->word].event ? a->word : ANSWER_NONE;
+}
+
+static bool is_refusal(const client_reply *a)
+{
+    return a->word == ANSWER_REFUSED || a->word == ANSWER_UNTRUSTED;
 }
 
 /* An invalid certificate may mean that our own clock is wrong: AS's tells. */
@@ -303,9 +308,9 @@ void client_explain(client *c, client_reply *a)
     char text[CLOCK_APART_TEXT], path[HTTP_PATH_MAX];
     int64_t ahead;
     c->asked = true;
-    if (a->word != ANSWER_REFUSED || client_stopped(c))
+    if (!is_refusal(a) || client_stopped(c))
         return;
-    if (a->transport &&
+    if (a->word == ANSWER_UNTRUSTED &&
         https_ask_date(c->net, http_path(path, &(http_target){ .call = HTTP_TASK })) != SEFL_OK)
         return;
     if (https_ahead(c->net, &ahead) && clock_apart_text(text, ahead))
@@ -314,7 +319,7 @@ void client_explain(client *c, client_reply *a)
 
 void client_waits_for(client *c, const client_reply *a)
 {
-    const bool says = a->word == ANSWER_REFUSED;
+    const bool says = is_refusal(a);
     snprintf(c->waits, sizeof c->waits, "%s%s%s", kinds[kind_of(a)].doing, says ? ": " : "",
              says ? a->why : "");
 }
@@ -328,16 +333,17 @@ void client_is_welcome(client *c)
 /* Backs off while there is no participant yet: the same rule, longer each time, with jitter. */
 static sefl_status back_off(client *c, unsigned failures, const client_reply *a)
 {
-    const unsigned i = kind_of(a);
+    const client_answer i = kind_of(a);
     uint64_t ms = (uint64_t)BACKOFF_MS << (failures < 7 ? failures : 7), part;
-    uint64_t most = a->not_now ? IDLE_MAX_MS : BACKOFF_MAX_MS;
+    const bool idle = a->word == ANSWER_NOT_NOW;
+    uint64_t most = idle ? IDLE_MAX_MS : BACKOFF_MAX_MS;
     SEFL_PASS(client_goes_on(c, a));
     ms = ms < most ? ms : most;
     SEFL_PASS(rng_below(&c->jitter, &part, ms / 2 + 1));
-    if (!a->not_now || !c->idle) /* it may wait for weeks: one line is enough */
+    if (!idle || !c->idle) /* it may wait for weeks: one line is enough */
         LOG_AT(c->o.log, kinds[i].level, kinds[i].event, lf_str("why", a->why),
                lf_u64("wait_ms", ms / 2 + part));
-    c->idle = a->not_now;
+    c->idle = idle;
     client_waits_for(c, a);
     client_show_doing(c, c->waits);
     client_wait(c, client_now(c) + ms / 2 + part);
@@ -383,7 +389,7 @@ static sefl_status get_task(client *c, client_reply *a)
     SEFL_TRY(client_get(c->net, a, &b, &(http_target){ .call = HTTP_TASK }, ENVELOPE_CONTENT_MAX));
     if (a->word == ANSWER_OK)
         SEFL_TRY(look_at_signatures(c, a, buf_span(&b)));
-    if (a->word == ANSWER_OK || a->not_now)
+    if (a->word == ANSWER_OK || a->word == ANSWER_NOT_NOW)
         client_is_welcome(c);
     if (a->word == ANSWER_OK) {
         SEFL_TRY(sefl_at(task_open(&c->t, buf_span(&b), &c->cfg->servers), "the task is refused"));
@@ -391,7 +397,7 @@ static sefl_status get_task(client *c, client_reply *a)
     }
     if (c->has_task && memcmp(c->t.id, c->passed, TASK_ID) == 0) {
         drop_task(c);
-        a->word = ANSWER_AGAIN, a->not_now = true;
+        a->word = ANSWER_NOT_NOW;
         snprintf(a->why, sizeof a->why, "the server still has the last task");
     }
 done:

@@ -297,7 +297,7 @@ static sefl_status get_final(client *c, client_reply *a)
     SEFL_PASS(client_get_file(c->net, a, &(http_target){ .call = HTTP_MODEL },
                               client_store_path(c->store, CLIENT_FINAL), client_model_max(c),
                               c->end.model, &p));
-    if (a->word == ANSWER_OK || a->transport)
+    if (a->word == ANSWER_OK || client_no_answer(a))
         return SEFL_OK;
     SEFL_PASS(client_same_task(c, &now, &same));
     SEFL_NEED(now.word != ANSWER_OK || same, SEFL_ENOTFOUND,

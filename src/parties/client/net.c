@@ -33,8 +33,13 @@ static client_answer word_of(unsigned status)
         return ANSWER_REFUSED;
     case 426:
         return ANSWER_UPGRADE;
+    case 404:
+        return ANSWER_NOT_THERE;
+    case 410:
+        return ANSWER_LATE;
+    case 503:
+        return ANSWER_NOT_NOW;
     case 409: /* this client has another body in this round, or has used up its rounds */
-    case 410: /* late */
     case 413: /* not the size that this task has */
     case 422: /* not a ciphertext */
         return ANSWER_OVER;
@@ -50,17 +55,13 @@ static sefl_status settle(client_reply *a, sefl_status st, const https_reply *r)
     *a = (client_reply){ .word = ANSWER_OK };
     if (st == SEFL_EIO || st == SEFL_ETIMEOUT || st == SEFL_ECLOSED || st == SEFL_EAUTH ||
         st == SEFL_EPROTO || st == SEFL_ERANGE || st == SEFL_EINVAL) {
-        a->word = st == SEFL_EAUTH ? ANSWER_REFUSED : ANSWER_AGAIN;
-        a->transport = true;
+        a->word = st == SEFL_EAUTH ? ANSWER_UNTRUSTED : ANSWER_NONE;
         snprintf(a->why, sizeof a->why, "%.255s", sefl_last_error());
         return SEFL_OK;
     }
     if (st != SEFL_OK)
         return st;
     a->word = word_of(r->status);
-    a->late = r->status == 410;
-    a->not_there = r->status == 404;
-    a->not_now = r->status == 503;
     if (a->word != ANSWER_OK)
         sentence(a->why, r->status, &r->body);
     return SEFL_OK;
@@ -165,7 +166,7 @@ sefl_status client_ask(https_client *net, client_reply *a, uint64_t *offset, uin
     *offset = 0;
     st = https_head(net, update_path(path, HTTP_UPDATE_STATE, round, body), NULL, &r);
     SEFL_TRY(settle(a, st, &r));
-    if (r.status == 404) /* AS has none of it */
+    if (a->word == ANSWER_NOT_THERE) /* AS has none of it */
         a->word = ANSWER_OK;
     else if (a->word == ANSWER_OK && r.number <= body->bytes)
         *offset = r.number;

@@ -1,10 +1,7 @@
 /* client_net: sends a client's requests to AS and interprets the answers.
  *
- * Each call sets a->word to ANSWER_OK, ANSWER_AGAIN (network or server failure: back off, then
- * repeat), ANSWER_OVER (this round is over for this client: late, limit, refused bytes),
- * ANSWER_REFUSED (AS refuses this client: 401, 403; or the server's certificate is invalid),
- * ANSWER_UPGRADE (AS requires another version of this program: 426). `why` contains AS's message,
- * or the client's own. A status other than SEFL_OK is a failure on this machine (memory, disk).
+ * Each call sets a->word to the outcome. `why` contains AS's message, or the client's own. A status
+ * other than SEFL_OK is a failure on this machine (memory, disk).
  * Threads: one owner.   Secrets: none (ciphertexts). */
 #ifndef ROLES_CLIENT_NET_H
 #define ROLES_CLIENT_NET_H
@@ -16,20 +13,26 @@
 
 typedef enum client_answer {
     ANSWER_OK,
-    ANSWER_AGAIN,
-    ANSWER_OVER,
-    ANSWER_REFUSED,
-    ANSWER_UPGRADE
+    ANSWER_AGAIN,     /* the server fails: back off, then repeat; so with the next three */
+    ANSWER_NONE,      /* the connection failed */
+    ANSWER_NOT_NOW,   /* 503 */
+    ANSWER_NOT_THERE, /* 404 */
+    ANSWER_OVER,      /* the round is over for this client: limit, refused bytes */
+    ANSWER_LATE,      /* 410: the round has closed */
+    ANSWER_REFUSED,   /* the server refuses this client: 401, 403 */
+    ANSWER_UNTRUSTED, /* the server's certificate is invalid */
+    ANSWER_UPGRADE,   /* 426: the server requires another version of this program */
 } client_answer;
 
 typedef struct client_reply {
     client_answer word;
-    bool transport; /* there is no answer: the connection failed */
-    bool late;      /* 410: the round has closed */
-    bool not_there; /* 404 */
-    bool not_now;   /* 503 */
     char why[256];
 } client_reply;
+
+static inline bool client_no_answer(const client_reply *a)
+{
+    return a->word == ANSWER_NONE || a->word == ANSWER_UNTRUSTED;
+}
 
 /* Fetches t and appends the answer's bytes, at most max, to out. */
 sefl_status client_get(https_client *net, client_reply *a, sefl_buf *out, const http_target *t,

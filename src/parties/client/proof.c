@@ -125,7 +125,7 @@ static sefl_status ask_one(client *c, uint64_t round, bool sure, bool *again)
     }
     SEFL_TRY(client_get(c->net, &a, &answer, &(http_target){ .call = HTTP_COUNTED, .round = round },
                         ANSWER_MAX));
-    if (a.word != ANSWER_OK && !a.not_there) {
+    if (a.word != ANSWER_OK && a.word != ANSWER_NOT_THERE) {
         *again = c->unproven < CLIENT_MISSES_MAX;
         snprintf(why, sizeof why, "no proof for %u rounds: %.255s", c->unproven, a.why);
         if (!*again)
@@ -133,7 +133,7 @@ static sefl_status ask_one(client *c, uint64_t round, bool sure, bool *again)
         goto done;
     }
     c->unproven = 0;
-    if (a.not_there) {
+    if (a.word == ANSWER_NOT_THERE) {
         bool skipped = strstr(a.why, HTTP_SKIPPED) != NULL, lie = skipped && sure;
         snprintf(why, sizeof why, "%.255s%s", a.why,
                  lie ? "; but the next round starts from another model" : "");

@@ -49,9 +49,10 @@ static sefl_status not_ok(client *c, client_reply *a, bool in_round)
     SEFL_NEED(!client_stopped(c), SEFL_ECANCELLED, "stopped");
     client_explain(c, a);
     SEFL_PASS(client_goes_on(c, a));
-    if (a->word == ANSWER_OVER && in_round)
-        return leave_round(c, a->late ? LOG_INFO : LOG_WARN, a->why);
-    if (a->transport || a->not_now)
+    const bool late = a->word == ANSWER_LATE;
+    if ((late || a->word == ANSWER_OVER) && in_round)
+        return leave_round(c, late ? LOG_INFO : LOG_WARN, a->why);
+    if (client_no_answer(a) || a->word == ANSWER_NOT_NOW)
         c->recheck = true; /* it may come back with another task */
     log_warn(c->o.log, "try again later", lf_str("why", a->why));
     client_waits_for(c, a);
@@ -265,7 +266,8 @@ static sefl_status fetch_model(client *c, uint64_t round)
         return tell(c, PARTICIPANT_FAILED);
     }
     SEFL_PASS(st);
-    if (a.not_there) /* AS has gone on: the round closed early, or an operator dropped it */
+    if (a.word ==
+        ANSWER_NOT_THERE) /* AS has gone on: the round closed early, or an operator dropped it */
         return leave_round(c, LOG_INFO, a.why);
     if (a.word != ANSWER_OK)
         return not_ok(c, &a, true);
@@ -388,7 +390,7 @@ static sefl_status upload(client *c, uint64_t round, bool *new_task)
         goto done;
     SEFL_TRY(client_budget(c, round));
     SEFL_TRY(client_ask(c->net, &a, &offset, round, body));
-    bool refused = a.word == ANSWER_REFUSED && !a.transport && !c->vouched;
+    bool refused = a.word == ANSWER_REFUSED && !c->vouched;
     if (refused || (a.word == ANSWER_OK && offset < body->bytes)) /* a receipt needs no voucher */
         SEFL_TRY(client_vouch(c, &a));
     if (refused && a.word == ANSWER_OK)
@@ -399,7 +401,7 @@ static sefl_status upload(client *c, uint64_t round, bool *new_task)
         SEFL_TRY(client_store_charged(c->store));
         SEFL_TRY(client_put(c->net, &a, &receipt, offset, round, file, body, &p));
     }
-    if (a.word == ANSWER_REFUSED && !a.transport)
+    if (a.word == ANSWER_REFUSED)
         c->vouched = false; /* "no voucher": post it again before the next attempt */
     st = a.word == ANSWER_OK ? keep_receipt(c, round, buf_span(&receipt), body)
                              : not_ok(c, &a, true);
