@@ -213,11 +213,6 @@ static sefl_status enter_task(journal *j, const uint8_t task[32])
     return SEFL_OK;
 }
 
-bool journal_is_url(const char *text)
-{
-    return strstr(text, "://") != NULL;
-}
-
 #ifdef SEFL_PG
 sefl_status journal_check_store(const char *url)
 {
@@ -435,16 +430,6 @@ sefl_status journal_round_get(journal *j, uint64_t round, journal_round *out)
 {
     round_found f = { 0 };
     SEFL_PASS(journal_rows(j, round, take_round, &f, SELECT_ROUND "AND round = ?",
-                           db_u64(j->number), db_u64(round)));
-    SEFL_NEED(f.found, SEFL_ENOTFOUND, "the journal has no round %" PRIu64, round);
-    *out = f.r;
-    return SEFL_OK;
-}
-
-sefl_status journal_round_lock(journal *j, uint64_t round, journal_round *out)
-{
-    round_found f = { 0 };
-    SEFL_PASS(journal_rows(j, round, take_round, &f, SELECT_ROUND "AND round = ? FOR SHARE",
                            db_u64(j->number), db_u64(round)));
     SEFL_NEED(f.found, SEFL_ENOTFOUND, "the journal has no round %" PRIu64, round);
     *out = f.r;

@@ -62,8 +62,6 @@ typedef struct journal_place {
     const sefl_progress *going; /* with a store: as in db_open_while; may be NULL */
 } journal_place;
 
-/* True if the text names a database server rather than a folder. */
-bool journal_is_url(const char *text);
 /* SEFL_EUNSUPPORTED if this build has no PostgreSQL, SEFL_EINVAL if the URL is refused. */
 sefl_status journal_check_store(const char *url) SEFL_MUST_CHECK;
 /* Also connects, once, and checks the server's settings; creates nothing. */
@@ -102,9 +100,6 @@ typedef struct journal_round {
 sefl_status journal_round_put(journal *j, const journal_round *r) SEFL_MUST_CHECK;
 /* SEFL_ENOTFOUND if there is none. */
 sefl_status journal_round_get(journal *j, uint64_t round, journal_round *out) SEFL_MUST_CHECK;
-/* Like journal_round_get, inside a transaction; the row does not change until it ends. Several
- * transactions may hold the lock (shared); journal_round_put waits for them. */
-sefl_status journal_round_lock(journal *j, uint64_t round, journal_round *out) SEFL_MUST_CHECK;
 /* Loads the highest round; SEFL_ENOTFOUND if there is none. */
 sefl_status journal_round_last(journal *j, journal_round *out) SEFL_MUST_CHECK;
 /* Sets *out to the highest round in this state, or to 0 if there is none. */
@@ -148,7 +143,7 @@ sefl_status journal_log_read(journal *j, const char *name, sefl_buf *out) SEFL_M
 sefl_status journal_begin(journal *j) SEFL_MUST_CHECK;
 /* Like journal_begin, which excludes every other writer, but does not wait for other processes'
  * journal_begin_shared: for frequent small transactions. What they rely on, they lock: lease_check
- * (store/journal/lease.h), journal_round_lock. With SQLite the two are the same. */
+ * (store/journal/lease.h). With SQLite the two are the same. */
 sefl_status journal_begin_shared(journal *j) SEFL_MUST_CHECK;
 sefl_status journal_commit(journal *j) SEFL_MUST_CHECK;
 void journal_rollback(journal *j);

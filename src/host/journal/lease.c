@@ -152,55 +152,18 @@ void journal_guard(journal *j, const lease *l)
 
 /* ---- looking ------------------------------------------------------------------------------- */
 
-typedef struct looking {
-    lease_fn *fn;
-    void *ctx;
-    uint64_t now;
-    bool found;
-} looking;
-
-static sefl_status show(void *ctx, const db_row *row)
-{
-    looking *w = ctx;
-    held h;
-    SEFL_PASS(take_held(&h, row));
-    h.l.left_ms = h.expires_ms > w->now ? h.expires_ms - w->now : 0;
-    w->found = true;
-    return w->fn(w->ctx, &h.l);
-}
-
-static sefl_status look(journal *j, const char *sql, const char *name, looking *w)
+sefl_status lease_look(journal *j, const char *name, lease_info *out)
 {
     sefl_status st = SEFL_OK;
+    held h = { .found = false };
+    uint64_t now = 0;
     pthread_mutex_lock(&j->rows);
-    SEFL_TRY(db_now_ms(j->d, &w->now));
-    SEFL_TRY(db_each(j->d, show, w, sql, db_text(name), db_u64(strlen(name))));
+    SEFL_TRY(db_now_ms(j->d, &now));
+    SEFL_TRY(db_each(j->d, take_held, &h, SELECT_LEASE, db_text(name)));
+    SEFL_CHECK(h.found, SEFL_ENOTFOUND, "nobody has taken the lease \"%s\"", name);
+    *out = h.l;
+    out->left_ms = h.expires_ms > now ? h.expires_ms - now : 0;
 done:
     pthread_mutex_unlock(&j->rows);
     return st;
-}
-
-static sefl_status take_info(void *ctx, const lease_info *l)
-{
-    *(lease_info *)ctx = *l;
-    return SEFL_OK;
-}
-
-sefl_status lease_look(journal *j, const char *name, lease_info *out)
-{
-    looking w = { .fn = take_info, .ctx = out };
-    SEFL_PASS(look(j,
-                   "SELECT name, holder, fence, expires_ms FROM lease WHERE name = ?1 AND "
-                   "length(name) = ?2",
-                   name, &w));
-    SEFL_NEED(w.found, SEFL_ENOTFOUND, "nobody has taken the lease \"%s\"", name);
-    return SEFL_OK;
-}
-
-sefl_status lease_each(journal *j, const char *prefix, lease_fn *fn, void *ctx)
-{
-    return look(j,
-                "SELECT name, holder, fence, expires_ms FROM lease WHERE "
-                "substr(name, 1, CAST(?2 AS INTEGER)) = ?1 ORDER BY name",
-                prefix, &(looking){ .fn = fn, .ctx = ctx });
 }

@@ -54,9 +54,6 @@ typedef struct lease_info {
 } lease_info;
 /* SEFL_ENOTFOUND if no process ever took it. */
 sefl_status lease_look(journal *j, const char *name, lease_info *out) SEFL_MUST_CHECK;
-/* Calls fn for each lease whose name begins with `prefix`, sorted by name. fn must not use j. */
-typedef sefl_status lease_fn(void *ctx, const lease_info *l);
-sefl_status lease_each(journal *j, const char *prefix, lease_fn *fn, void *ctx) SEFL_MUST_CHECK;
 
 /* From now on every write to the journal (rows, facts, updates, files, keys) checks this lease in
  * its own transaction: a process that lost it changes nothing any more. NULL: no longer. */
