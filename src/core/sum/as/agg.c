@@ -236,6 +236,8 @@ static void reveal_failed(agg *a)
 
 static void lost(agg *a)
 {
+    if (a->m.phase == AGG_FREEZING || a->m.phase == AGG_SKIPPING)
+        return; /* the round closed while the driver dialled; CSP answers the SET accordingly */
     if (a->link_busy == AGG_REVEAL || a->link_busy == AGG_SIGN)
         a->link_busy = AGG_WAIT;
     a->m.phase = AGG_SKIPPING;
@@ -365,7 +367,8 @@ static const struct {
     [AGG_FROZEN] = { frozen, IN(FREEZING) },
     [AGG_REVEALED] = { revealed, IN(REVEALING) },
     [AGG_REVEAL_FAILED] = { reveal_failed, IN(REVEALING) },
-    [AGG_LOST] = { lost, IN(SIGNING) | IN(COLLECTING) | IN(REVEALING) },
+    [AGG_LOST] = { lost,
+                   IN(SIGNING) | IN(COLLECTING) | IN(FREEZING) | IN(REVEALING) | IN(SKIPPING) },
     [AGG_BUDGET] = { budget, IN(SIGNING) | IN(COLLECTING) | IN(REVEALING) },
     [AGG_RELEASED] = { released, IN(RELEASING) },
     [AGG_BLOCKED] = { blocked, IN(RELEASING) },

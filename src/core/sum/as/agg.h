@@ -47,6 +47,9 @@
  * in a row, or after three blocked rounds in a row (sum/release_check.h; skipped rounds between
  * them do not count).
  *
+ * LOST may come late, after the round has closed: in FREEZING and SKIPPING it changes nothing. The
+ * reveal meets the same answer of CSP again.
+ *
  * BUDGET skips the round, from which nothing has been revealed, and ends the task; in SIGNING it
  * ends the task at once.
  *
