@@ -101,11 +101,6 @@ const uint8_t *uploaders_client(const uploaders *c, uint32_t i)
     return c->at[i].client;
 }
 
-const sign_key *uploaders_key(const uploaders *c, uint32_t i)
-{
-    return c->at[i].key;
-}
-
 sefl_status uploaders_vouch(uploaders *c, as_link *link, journal *j)
 {
     sefl_status st = SEFL_OK;

@@ -23,7 +23,6 @@ void uploaders_free(uploaders *c);
 
 /* Returns a client's fingerprint, 32 bytes; clients are sorted by fingerprint. */
 const uint8_t *uploaders_client(const uploaders *c, uint32_t i);
-const sign_key *uploaders_key(const uploaders *c, uint32_t i);
 
 /* Sends vouchers to CSP and stores them in AS's journal. If link or j is NULL, skips that part. */
 sefl_status uploaders_vouch(uploaders *c, as_link *link, journal *j) SEFL_MUST_CHECK;

@@ -73,17 +73,14 @@ static void no_room_for_noise(void **state)
     world_free(w);
 }
 
-#if SEFL_FAULTS
-/* AS looks for the coins of the open round, and draws ahead next. CSP drew when it had sent the
- * header. */
-static sefl_status short_of_memory(void *me, as_record what)
-{
-    if (what == AS_MASK && as_run_is_at(me, 1, AGG_COLLECTING) && !fault_was_hit()) {
-        usleep(50000);
-        fault_arm(FAULT_ALLOC, 1);
-    }
-    return SEFL_OK;
-}
+/* ---- AS's driver ----------------------------------------------------------------------------- */
+
+typedef struct driven {
+    world_run x; /* first */
+    world *w;
+    as_memory memory;
+    account *books[2];
+} driven;
 
 /* The wires look for the mask and the digest. */
 static sefl_status show_wires(void *me, as_record what, uint64_t round, uint64_t attempt,
@@ -96,43 +93,94 @@ static sefl_status show_wires(void *me, as_record what, uint64_t round, uint64_t
     return ma_put(&w->a, what, round, attempt, bytes);
 }
 
-/* AS's driver, in a round while clients upload: the round goes on without the memory, and has the
- * noise of the seed. */
+/* Round 1, whose integers go to `got`. */
+static void driven_begin(driven *d, const char *name, int64_t got[W_VALUES])
+{
+    world *w = world_new("pad", TASK_NOISE_OWN, W_VALUES);
+    *d = (driven){ .w = w };
+    snprintf(w->t.population, sizeof w->t.population, "people");
+    for (int k = 0; k < 2; k++) {
+        char book[32];
+        snprintf(book, sizeof book, "ledger-%s-%d", name, k);
+        CHECK_OK(ledger_create(folder_path(book), w->t.population));
+        CHECK_OK(account_open(&d->books[k], NULL, folder_path(book), &w->t));
+    }
+    w->c.ledger = account_port(d->books[1]);
+    world_sum(w, 1);
+    world_run_init(&d->x, w);
+    d->x.run.under = as_memory_store(&d->memory);
+    d->x.run.c.account = d->books[0];
+    d->x.run.put = show_wires;
+    d->x.run.up.closed = w->sum;
+    d->x.run.w = got;
+}
+
+static void driven_end(driven *d)
+{
+    d->w->c.ledger = mem_port(&d->w->book);
+    account_close(d->books[0]);
+    account_close(d->books[1]);
+    as_memory_clear(&d->memory);
+    world_free(d->w);
+}
+
+static sefl_status crash_before_release(void *me, const as_row *row)
+{
+    (void)me;
+    return row->state == AGG_RELEASING ? sefl_fail(SEFL_EIO, "test: a crash") : SEFL_OK;
+}
+
+static sefl_status cannot_read_release(void *me, as_record what)
+{
+    (void)me;
+    return what == AS_RELEASE ? sefl_fail(SEFL_ENOMEM, "test: no memory") : SEFL_OK;
+}
+
+/* Once its integers are stored, AS does not reveal the round again, even if it cannot read them. */
+static void stored_integers_are_the_release(void **state)
+{
+    (void)state;
+    int64_t got[W_VALUES] = { 0 };
+    driven d;
+    driven_begin(&d, "stored", got);
+    d.x.run.step = crash_before_release;
+    CHECK_STATUS(as_run_until(&d.x.run, 2, AGG_SIGNING), SEFL_EIO);
+    d.x.run.step = NULL, d.x.run.get = cannot_read_release;
+    CHECK_STATUS(as_run_until(&d.x.run, 2, AGG_SIGNING), SEFL_ENOMEM);
+    d.x.run.get = NULL;
+    CHECK_OK(as_run_until(&d.x.run, 2, AGG_SIGNING));
+    assert_int_equal(csp_seen_at(&d.w->c, 1).reveals, 1);
+    driven_end(&d);
+}
+
+#if SEFL_FAULTS
+/* AS looks for the coins of the open round, and draws ahead next. CSP drew when it had sent the
+ * header. */
+static sefl_status short_of_memory(void *me, as_record what)
+{
+    if (what == AS_MASK && as_run_is_at(me, 1, AGG_COLLECTING) && !fault_was_hit()) {
+        usleep(50000);
+        fault_arm(FAULT_ALLOC, 1);
+    }
+    return SEFL_OK;
+}
+
+/* In a round while clients upload: the round goes on without the memory, and has the noise of the
+ * seed. */
 static void no_room_at_the_driver(void **state)
 {
     (void)state;
     int64_t got[2][W_VALUES];
     for (int i = 0; i < 2; i++) {
-        world *w = world_new("pad", TASK_NOISE_OWN, W_VALUES);
-        world_run x;
-        as_memory memory = { 0 };
-        account *books[2];
-        snprintf(w->t.population, sizeof w->t.population, "people");
-        for (int k = 0; k < 2; k++) {
-            char name[32];
-            snprintf(name, sizeof name, "ledger-%d-%d", i, k);
-            CHECK_OK(ledger_create(folder_path(name), w->t.population));
-            CHECK_OK(account_open(&books[k], NULL, folder_path(name), &w->t));
-        }
-        w->c.ledger = account_port(books[1]);
-        world_sum(w, 1);
-        world_run_init(&x, w);
-        x.run.under = as_memory_store(&memory);
-        x.run.c.account = books[0];
-        x.run.put = show_wires;
-        x.run.get = i ? short_of_memory : NULL;
-        x.run.up.closed = w->sum;
-        x.run.w = got[i];
-        const sefl_status st = as_run_until(&x.run, 2, AGG_SIGNING);
+        driven d;
+        driven_begin(&d, i ? "short" : "plain", got[i]);
+        d.x.run.get = i ? short_of_memory : NULL;
+        const sefl_status st = as_run_until(&d.x.run, 2, AGG_SIGNING);
         const bool hit = fault_was_hit();
         fault_disarm();
         CHECK_OK(st);
         assert_int_equal(hit, i);
-        w->c.ledger = mem_port(&w->book);
-        account_close(books[0]);
-        account_close(books[1]);
-        as_memory_clear(&memory);
-        world_free(w);
+        driven_end(&d);
     }
     assert_memory_equal(got[0], got[1], sizeof got[0]);
 }
@@ -143,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copied_store_has_no_noise),
         cmocka_unit_test(no_room_for_noise),
+        cmocka_unit_test(stored_integers_are_the_release),
 #if SEFL_FAULTS
         cmocka_unit_test(no_room_at_the_driver),
 #endif
