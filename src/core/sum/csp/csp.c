@@ -132,22 +132,27 @@ sefl_status csp_in_turn(csp *c, uint64_t round)
             return csp_no(c, LINK_NO_HEADER,
                           "CSP has neither revealed nor skipped the previous round");
     }
-    sefl_status st = s->ledger.head_after(s->ledger.ctx, round, &after);
-    if (st == SEFL_EBUDGET)
-        return csp_no(c, LINK_NO_BUDGET, sefl_last_error());
-    return csp_own(c, st);
+    return csp_charged(c, s->ledger.head_after(s->ledger.ctx, round, &after));
+}
+
+sefl_status csp_charged(csp *c, sefl_status st)
+{
+    return st == SEFL_EBUDGET ? csp_no(c, LINK_NO_BUDGET, sefl_last_error()) : csp_own(c, st);
+}
+
+/* NO if a signature is invalid: st is the result of its check. */
+static sefl_status must_be_signed(csp *c, sefl_status st)
+{
+    return st == SEFL_EAUTH ? csp_no(c, LINK_NO_SIGNATURE, sefl_last_error()) : st;
 }
 
 sefl_status csp_from_as(csp *c, const envelope *env, sign_kind kind)
 {
-    sefl_status st = envelope_check_one(env, kind, SIGNER_AS, c->c.task->servers.as);
-    if (st == SEFL_EAUTH)
-        return csp_no(c, LINK_NO_SIGNATURE, sefl_last_error());
+    SEFL_PASS(must_be_signed(c, envelope_check_one(env, kind, SIGNER_AS, c->c.task->servers.as)));
     /* header and statement begin with the task's id; their readers check the length */
-    if (st == SEFL_OK &&
-        (env->content.n < TASK_ID || memcmp(env->content.p, c->c.task->id, TASK_ID) != 0))
+    if (env->content.n < TASK_ID || memcmp(env->content.p, c->c.task->id, TASK_ID) != 0)
         return csp_no(c, LINK_NO_TASK, NULL);
-    return st;
+    return SEFL_OK;
 }
 
 sefl_status csp_compare(csp *c, const ledger_head *peer, ledger_order *out)
@@ -201,10 +206,8 @@ static sefl_status check_hello(csp *c, const csp_hello *h)
         return csp_no(c, LINK_NO_VERSION, h->why);
     if (memcmp(h->task, c->c.task->id, TASK_ID) != 0)
         return csp_no(c, LINK_NO_TASK, NULL);
-    sefl_status st = csp_hello_check(h, c->c.task, c->binding);
-    if (st == SEFL_EAUTH) /* a peer that has AS's TLS key alone */
-        return csp_no(c, LINK_NO_SIGNATURE, sefl_last_error());
-    return st;
+    /* not a peer that has AS's TLS key alone */
+    return must_be_signed(c, csp_hello_check(h, c->c.task, c->binding));
 }
 
 static sefl_status on_hello(csp *c, rd *r)
@@ -244,10 +247,7 @@ static sefl_status on_task(csp *c, rd *r)
     if (env.content.n != c->own.content.n ||
         memcmp(env.content.p, c->own.content.p, env.content.n) != 0)
         return csp_no(c, LINK_NO_TASK, NULL);
-    sefl_status st = envelope_check(&env, SIGN_TASK, &c->c.task->servers);
-    if (st == SEFL_EAUTH)
-        return csp_no(c, LINK_NO_SIGNATURE, sefl_last_error());
-    SEFL_PASS(st);
+    SEFL_PASS(must_be_signed(c, envelope_check(&env, SIGN_TASK, &c->c.task->servers)));
     c->phase = CSP_READY;
     return csp_reply_yes(c);
 }

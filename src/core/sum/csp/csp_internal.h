@@ -78,6 +78,10 @@ sefl_status csp_no_ledger(csp *c, const ledger_head *theirs) SEFL_MUST_CHECK;
 /* Marks a failure as CSP's own (its store or memory failed). Returns st. */
 sefl_status csp_own(csp *c, sefl_status st) SEFL_MUST_CHECK;
 
+/* The result of a charge, or of the question whether it is possible: NO if the budget forbids it;
+ * any other failure is CSP's own. */
+sefl_status csp_charged(csp *c, sefl_status st) SEFL_MUST_CHECK;
+
 /* Queues NO unless this round's header is signed and the round is not skipped. On success
  * now->state is CSP_SIGNED or CSP_REVEALED. */
 sefl_status csp_must_have(csp *c, uint64_t round, csp_round *now) SEFL_MUST_CHECK;

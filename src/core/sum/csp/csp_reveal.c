@@ -403,13 +403,9 @@ static sefl_status charge_must_fit(csp *c, uint64_t round, const ledger_head *th
 {
     const csp_store *s = c->c.store;
     ledger_head after;
-    sefl_status st = s->ledger.head_after(s->ledger.ctx, round, &after);
-    if (st == SEFL_EBUDGET)
-        return csp_no(c, LINK_NO_BUDGET, sefl_last_error());
-    if (st == SEFL_OK &&
-        !ledger_head_equal(&after, theirs)) /* AS's difference is not this charge */
-        return csp_no_ledger(c, theirs);
-    return csp_own(c, st);
+    SEFL_PASS(csp_charged(c, s->ledger.head_after(s->ledger.ctx, round, &after)));
+    /* else AS's difference is not this charge */
+    return ledger_head_equal(&after, theirs) ? SEFL_OK : csp_no_ledger(c, theirs);
 }
 
 static sefl_status charge(csp *c, uint64_t round)
@@ -418,7 +414,7 @@ static sefl_status charge(csp *c, uint64_t round)
     uint64_t began = csp_now(c);
     sefl_status st = csp_store_charge(c->c.store, round);
     c->times.charge = csp_now(c) - began;
-    return st == SEFL_EBUDGET ? csp_no(c, LINK_NO_BUDGET, sefl_last_error()) : csp_own(c, st);
+    return csp_charged(c, st);
 }
 
 /* The round is charged: answers GO and expects the sum. */
