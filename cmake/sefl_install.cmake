@@ -4,7 +4,7 @@ file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PRE
 set(private "") # what a program needs that links libsefl.a: the shared libraries that it uses itself
 if(NOT SEFL_CORE_ONLY)
     set(private " ${cblas_library}")
-    foreach(lib ${gmp_LIBRARIES} ${libcrypto_LIBRARIES} ${sodium_LIBRARIES} ${jansson_LIBRARIES} ${yaml_LIBRARIES}
+    foreach(lib ${gmp_LIBRARIES} ${libcrypto_LIBRARIES} ${sodium_LIBRARIES} ${yaml_LIBRARIES}
         ${sqlite_LIBRARIES} ${pq_LIBRARIES} ${gnutls_LIBRARIES} ${microhttpd_LIBRARIES} ${curl_LIBRARIES})
         string(APPEND private " -l${lib}")
     endforeach()

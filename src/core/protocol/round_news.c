@@ -1,9 +1,9 @@
 /* AS's answer to a poll about the current round, as JSON. */
 #include "protocol/participant.h"
 
+#include "base/json_read.h"
 #include "protocol/task_fields.h"
 
-#include <jansson.h>
 #include <sodium.h>
 #include <stdbool.h>
 #include <string.h>
@@ -22,93 +22,104 @@ enum { MEMBERS = sizeof members / sizeof members[0] };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static sefl_status get_number(uint64_t *out, const json_t *root, const char *name)
+typedef struct reading {
+    round_news n;
+    sefl_buf text, header;
+    unsigned seen; /* bit i: members[i] */
+} reading;
+
+/* Replaces r->text with a string of at most `max` bytes, and a NUL. */
+static sefl_status read_text(reading *r, jread *j, const char *name, size_t max)
 {
-    const json_t *v = json_object_get(root, name);
-    if (!json_is_integer(v) || json_integer_value(v) < 0 ||
-        (uint64_t)json_integer_value(v) > TASK_COUNT_MAX)
-        return sefl_fail(SEFL_EPROTO, "round news: %s must be a whole number", name);
-    *out = (uint64_t)json_integer_value(v);
+    buf_reset(&r->text);
+    SEFL_PASS(sefl_at(jread_str(j, &r->text), "%s", name));
+    SEFL_NEED(r->text.n <= max, SEFL_EPROTO, "%s must be a string of at most %zu bytes", name, max);
+    return wr_u8(&r->text, 0);
+}
+
+static sefl_status read_state(reading *r, jread *j)
+{
+    SEFL_PASS(read_text(r, j, "state", 16));
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(words[i], (const char *)r->text.p) == 0) {
+            r->n.state = (round_word)i;
+            return SEFL_OK;
+        }
+    return sefl_fail(SEFL_EPROTO, "no such state");
+}
+
+static sefl_status read_why(reading *r, jread *j)
+{
+    SEFL_PASS(read_text(r, j, "why", sizeof r->n.why - 1));
+    for (const uint8_t *c = r->text.p; *c; c++)
+        SEFL_NEED(*c >= 0x20 && *c < 0x7f, SEFL_EPROTO, "`why` is not printable ASCII");
+    memcpy(r->n.why, r->text.p, r->text.n);
     return SEFL_OK;
 }
 
-static sefl_status get_text(const char **out, const json_t *root, const char *name, size_t max)
+static sefl_status read_header(reading *r, jread *j)
 {
-    const json_t *v = json_object_get(root, name);
-    if (!json_is_string(v) || json_string_length(v) > max)
-        return sefl_fail(SEFL_EPROTO, "round news: %s must be a string of at most %zu bytes", name,
-                         max);
-    *out = json_string_value(v);
+    uint8_t *raw;
+    size_t got = 0;
+    SEFL_PASS(read_text(r, j, "header", ENVELOPE_MAX * 4 / 3 + 4));
+    SEFL_PASS(buf_extend(&r->header, &raw, ENVELOPE_MAX));
+    SEFL_NEED(sodium_base642bin(raw, ENVELOPE_MAX, (const char *)r->text.p, r->text.n - 1, NULL,
+                                &got, NULL, sodium_base64_VARIANT_ORIGINAL) == 0,
+              SEFL_EPROTO, "the header is not base64");
+    r->header.n = got;
     return SEFL_OK;
 }
 
-static sefl_status check_members(json_t *root)
+static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
 {
-    const char *name;
-    json_t *v;
-    SEFL_NEED(json_is_object(root), SEFL_EPROTO, "round news: expected an object");
-    json_object_foreach(root, name, v)
-    {
-        bool known = false;
-        for (size_t i = 0; i < MEMBERS; i++)
-            known = known || strcmp(members[i], name) == 0;
-        SEFL_NEED(known, SEFL_EPROTO, "round news: an unknown field");
-    }
+    reading *r = ctx;
+    unsigned i = 0;
+    while (i < MEMBERS && !jread_is(key, members[i]))
+        i++;
+    SEFL_NEED(i < MEMBERS, SEFL_EPROTO, "an unknown field");
+    SEFL_NEED(!(r->seen >> i & 1), SEFL_EPROTO, "the field %s is there twice", members[i]);
+    r->seen |= 1U << i;
+    if (jread_is(key, "state"))
+        return read_state(r, j);
+    if (jread_is(key, "why"))
+        return read_why(r, j);
+    if (jread_is(key, "header"))
+        return read_header(r, j);
+    uint64_t *out = jread_is(key, "round") ? &r->n.round : &r->n.left_ms;
+    SEFL_NEED(jread_u64(j, out) == SEFL_OK && *out <= TASK_COUNT_MAX, SEFL_EPROTO,
+              "%s must be a whole number", members[i]);
+    return SEFL_OK;
+}
+
+static sefl_status check_news(const reading *r)
+{
+    const round_news *n = &r->n;
     for (size_t i = 0; i < MEMBERS; i++)
-        SEFL_NEED(json_object_get(root, members[i]), SEFL_EPROTO,
-                  "round news: the field %s is missing", members[i]);
+        SEFL_NEED(r->seen >> i & 1, SEFL_EPROTO, "the field %s is missing", members[i]);
+    SEFL_NEED((n->state == ROUND_OPEN || n->state == ROUND_OVER) == (r->header.n > 0), SEFL_EPROTO,
+              "an open round and the end must have an envelope, and nothing else may");
+    SEFL_NEED(n->state == ROUND_OPEN ? n->round >= 1 : n->left_ms == 0, SEFL_EPROTO,
+              "round and left_ms do not match the state");
     return SEFL_OK;
 }
 
 sefl_status round_news_read(round_news *out, sefl_buf *scratch, sefl_span json)
 {
     sefl_status st = SEFL_OK;
-    round_news n = { 0 };
-    json_error_t e;
-    json_t *root = NULL;
-    const char *state, *header, *why;
-    uint8_t *raw;
-    size_t got = 0, before = scratch->n;
+    reading r = { 0 };
+    const size_t before = scratch->n;
 
-    *out = n;
+    *out = r.n;
     SEFL_CHECK(json.n >= 1 && json.n <= JSON_MAX, SEFL_EPROTO, "round news: %zu bytes, at most %d",
                json.n, JSON_MAX);
-    root = json_loadb((const char *)json.p, json.n, JSON_REJECT_DUPLICATES, &e);
-    if (!root) {
-        st = task_json_failed(&e, "round news");
-        goto done;
-    }
-    SEFL_TRY(check_members(root));
-    SEFL_TRY(get_text(&state, root, "state", 16));
-    n.state = (round_word)(ROUND_OVER + 1);
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strcmp(words[i], state) == 0)
-            n.state = (round_word)i;
-    SEFL_CHECK(n.state <= ROUND_OVER, SEFL_EPROTO, "round news: no such state");
-    SEFL_TRY(get_number(&n.round, root, "round"));
-    SEFL_TRY(get_number(&n.left_ms, root, "left_ms"));
-    SEFL_TRY(get_text(&why, root, "why", sizeof n.why - 1));
-    for (const char *c = why; *c; c++)
-        SEFL_CHECK(*c >= 0x20 && *c < 0x7f, SEFL_EPROTO,
-                   "round news: `why` is not printable ASCII");
-    memcpy(n.why, why, strlen(why) + 1);
-
-    SEFL_TRY(get_text(&header, root, "header", ENVELOPE_MAX * 4 / 3 + 4));
-    SEFL_CHECK((n.state == ROUND_OPEN || n.state == ROUND_OVER) == (*header != 0), SEFL_EPROTO,
-               "round news: an open round and the end must have an envelope, and nothing else may");
-    SEFL_CHECK(n.state == ROUND_OPEN ? n.round >= 1 : n.left_ms == 0, SEFL_EPROTO,
-               "round news: round and left_ms do not match the state");
-    SEFL_TRY(buf_extend(scratch, &raw, ENVELOPE_MAX));
-    SEFL_CHECK(sodium_base642bin(raw, ENVELOPE_MAX, header, strlen(header), NULL, &got, NULL,
-                                 sodium_base64_VARIANT_ORIGINAL) == 0,
-               SEFL_EPROTO, "round news: the header is not base64");
-    scratch->n = before + got;
-    n.header = span_of(scratch->p + before, got);
-    *out = n;
+    SEFL_TRY(sefl_at(jread_document(json, read_member, &r), "round news"));
+    SEFL_TRY(sefl_at(check_news(&r), "round news"));
+    SEFL_TRY(wr_raw(scratch, r.header.p, r.header.n));
+    r.n.header = span_of(scratch->p + before, r.header.n);
+    *out = r.n;
 done:
-    if (st != SEFL_OK)
-        scratch->n = before;
-    json_decref(root);
+    buf_clear(&r.text);
+    buf_clear(&r.header);
     return st;
 }
 

@@ -1,6 +1,6 @@
 /* task: reads the document that all parties of a federation agree on, and derives values from it.
  *
- * The document is JSON (jansson) in UTF-8 without floating-point numbers: decimals and 64-bit
+ * The document is JSON in UTF-8 without floating-point numbers: decimals and 64-bit
  * values are strings, counts up to 2^53 are integers. Members must be known and occur exactly once.
  * A task either trains a built-in model on text, or has model.body external: then it lists the
  * model's tensors and has no members about words, text or local training, which is the business of

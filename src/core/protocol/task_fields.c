@@ -1,19 +1,18 @@
 /* Reads a task document by the list of its members (task_fields.h).
  *
- * jansson parses: no duplicate members, no NUL in strings, nothing after the document. Then every
- * member of the tree must be in the list and every entry of the list in the tree. This file checks
- * each value alone; task.c checks how the values fit together. Numbers are integers: a real number
- * anywhere is an error, even where the list wants a string. */
+ * Every member of the document must be in the list, once, and every entry of the list in the
+ * document. This file checks each value alone; task.c checks how the values fit together. Numbers
+ * are integers: a real number anywhere is an error, even where the list wants a string. */
 #define _GNU_SOURCE /* strtod_l */
 #include "protocol/task_fields.h"
 
 #include "base/alloc.h"
 #include "base/hex.h"
+#include "base/json_read.h"
 #include "base/suggest.h"
 #include "crypto/ahe/paillier.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <locale.h>
 #include <sodium.h>
 #include <stdlib.h>
@@ -181,111 +180,168 @@ static sefl_status put_text(task_draft *d, const task_field *f, const char *text
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-/* A member of an object of model.tensors. */
-static sefl_status tensor_number(uint32_t *out, const char *name, const char *what, const json_t *v)
+/* A document while it is read. */
+typedef struct reader {
+    task_draft *d;
+    jread j;
+    sefl_buf key, text;
+    bool seen[FIELDS], groups[FIELDS]; /* groups: by the first field of each */
+} reader;
+
+/* Reads a string, which stays in r->text until the next one. */
+static sefl_status read_text(reader *r, const char **out)
 {
-    SEFL_NEED(json_is_integer(v) && json_integer_value(v) >= 1 &&
-                  json_integer_value(v) <= UINT32_MAX,
-              SEFL_EPROTO, "task: model.tensors: %.*s: %s must be a whole number above 0",
-              LAYOUT_NAME_MAX, name, what);
-    *out = (uint32_t)json_integer_value(v);
+    buf_reset(&r->text);
+    SEFL_PASS(jread_str(&r->j, &r->text));
+    SEFL_PASS(wr_u8(&r->text, 0));
+    *out = (const char *)r->text.p;
     return SEFL_OK;
 }
 
-static sefl_status put_tensor(layout *l, const json_t *v)
+/* False if the next value is not a whole number in this range. */
+static bool read_whole(reader *r, uint64_t *out, uint64_t min, uint64_t max)
 {
-    uint32_t block, dims[LAYOUT_RANK_MAX];
-    const char *name = json_string_value(json_object_get(v, "name"));
-    const json_t *shape = json_object_get(v, "shape");
-    SEFL_NEED(json_is_object(v) && json_object_size(v) == 3 && name && json_is_array(shape),
-              SEFL_EPROTO,
-              "task: model.tensors: each tensor must be an object with name, shape and block");
+    return jread_u64(&r->j, out) == SEFL_OK && *out >= min && *out <= max;
+}
+
+static sefl_status open_list(reader *r, const char *path, const char *of)
+{
+    SEFL_NEED(jread_peek(&r->j) == '[', SEFL_EPROTO, "task: %s must be a list of %s", path, of);
+    return jread_open(&r->j, '[');
+}
+
+/* Moves to the member of an object of model.tensors that has to come next; NULL: the end. */
+static sefl_status next_member(reader *r, const char *name)
+{
+    bool more;
+    SEFL_PASS(jread_key(&r->j, &r->key, &more));
+    SEFL_NEED(name ? more && jread_is(&r->key, name) : !more, SEFL_EPROTO,
+              "each tensor must be an object with name, shape and block, in this order");
+    return SEFL_OK;
+}
+
+static sefl_status tensor_number(uint32_t *out, reader *r, const char *what)
+{
+    uint64_t v;
+    SEFL_NEED(read_whole(r, &v, 1, UINT32_MAX), SEFL_EPROTO,
+              "%.*s: %s must be a whole number above 0", LAYOUT_NAME_MAX, (const char *)r->text.p,
+              what);
+    *out = (uint32_t)v;
+    return SEFL_OK;
+}
+
+static sefl_status put_tensor(reader *r)
+{
+    uint32_t block, rank = 0, dims[LAYOUT_RANK_MAX];
+    const char *name;
+    bool more;
+    SEFL_PASS(jread_open(&r->j, '{'));
+    SEFL_PASS(next_member(r, "name"));
+    SEFL_PASS(read_text(r, &name));
     for (const char *c = name; *c; c++) /* it goes into messages */
         SEFL_NEED(*c > 0x20 && *c < 0x7f, SEFL_EPROTO,
-                  "task: model.tensors: a name contains a character that is not printable ASCII");
-    SEFL_NEED(json_array_size(shape) <= LAYOUT_RANK_MAX, SEFL_EPROTO,
-              "task: model.tensors: %.*s has more than %d dimensions", LAYOUT_NAME_MAX, name,
-              LAYOUT_RANK_MAX);
-    for (size_t i = 0; i < json_array_size(shape); i++)
-        SEFL_PASS(tensor_number(&dims[i], name, "a dimension", json_array_get(shape, i)));
-    SEFL_PASS(tensor_number(&block, name, "block", json_object_get(v, "block")));
-    return layout_add(l, name, (uint32_t)json_array_size(shape), dims, block);
+                  "a name contains a character that is not printable ASCII");
+    SEFL_PASS(next_member(r, "shape"));
+    SEFL_PASS(jread_open(&r->j, '['));
+    for (;;) {
+        SEFL_PASS(jread_item(&r->j, &more));
+        if (!more)
+            break;
+        SEFL_NEED(rank < LAYOUT_RANK_MAX, SEFL_EPROTO, "%.*s has more than %d dimensions",
+                  LAYOUT_NAME_MAX, name, LAYOUT_RANK_MAX);
+        SEFL_PASS(tensor_number(&dims[rank++], r, "a dimension"));
+    }
+    SEFL_PASS(next_member(r, "block"));
+    SEFL_PASS(tensor_number(&block, r, "block"));
+    SEFL_PASS(next_member(r, NULL));
+    return layout_add(&r->d->t.layout, name, rank, dims, block);
 }
 
-static sefl_status put_tensors(task_draft *d, const task_field *f, const json_t *v)
+static sefl_status put_tensors(reader *r, const task_field *f)
 {
-    layout *l = &d->t.layout;
-    SEFL_NEED(json_is_array(v) && json_array_size(v) >= 1, SEFL_EPROTO,
-              "task: %s must be a list of tensors, not empty", f->path);
-    for (size_t i = 0; i < json_array_size(v); i++)
-        if (put_tensor(l, json_array_get(v, i)) != SEFL_OK)
-            return sefl_fail_at(SEFL_EPROTO, "task: %s", f->path);
-    return SEFL_OK;
+    SEFL_PASS(open_list(r, f->path, "tensors"));
+    for (size_t n = 0;; n++) {
+        bool more;
+        SEFL_PASS(jread_item(&r->j, &more));
+        SEFL_NEED(more || n > 0, SEFL_EPROTO, "task: %s must not be empty", f->path);
+        if (!more)
+            return SEFL_OK;
+        const sefl_status st = put_tensor(r);
+        if (st != SEFL_OK)
+            return sefl_fail_at(st == SEFL_ENOMEM ? st : SEFL_EPROTO, "task: %s", f->path);
+    }
 }
 
-static sefl_status put_names(task_draft *d, const task_field *f, const json_t *v)
+static sefl_status put_names(reader *r, const task_field *f)
 {
     sefl_status st = SEFL_OK;
     sefl_buf names = { 0 };
-    SEFL_CHECK(json_is_array(v) && json_array_size(v) <= LAYOUT_TENSORS_MAX, SEFL_EPROTO,
-               "task: %s must be a list of at most %d names", f->path, LAYOUT_TENSORS_MAX);
-    for (size_t i = 0; i < json_array_size(v); i++) {
-        const char *name = json_string_value(json_array_get(v, i));
-        SEFL_CHECK(name && *name && strlen(name) <= LAYOUT_NAME_MAX + 1, SEFL_EPROTO,
+    const char *name = "";
+    SEFL_TRY(open_list(r, f->path, "names"));
+    for (size_t n = 0;; n++) {
+        bool more;
+        SEFL_TRY(jread_item(&r->j, &more));
+        if (!more)
+            break;
+        SEFL_CHECK(n < LAYOUT_TENSORS_MAX, SEFL_EPROTO, "task: %s has more than %d names", f->path,
+                   LAYOUT_TENSORS_MAX);
+        SEFL_TRY(sefl_at(read_text(r, &name), "task: %s", f->path));
+        SEFL_CHECK(*name && strlen(name) <= LAYOUT_NAME_MAX + 1, SEFL_EPROTO,
                    "task: %s must contain names of 1 to %d characters", f->path, LAYOUT_NAME_MAX);
         for (const char *c = name; *c; c++)
             SEFL_CHECK(*c > 0x20 && *c < 0x7f && *c != ',', SEFL_EPROTO,
                        "task: %s contains a name with a character that is not allowed", f->path);
-        SEFL_TRY(wr_fmt(&names, "%s%s", i ? "," : "", name));
+        SEFL_TRY(wr_fmt(&names, "%s%s", n ? "," : "", name));
     }
     SEFL_TRY(wr_u8(&names, 0));
-    SEFL_TRY(sefl_strdup(&d->t.only, (const char *)names.p));
+    SEFL_TRY(sefl_strdup(&r->d->t.only, (const char *)names.p));
 done:
     buf_clear(&names);
     return st;
 }
 
-static sefl_status put_filter(task_draft *d, const task_field *f, const json_t *v)
+static sefl_status put_filter(reader *r, const task_field *f)
 {
     dp_filter filter = { 0 };
-    SEFL_NEED(json_is_array(v) && json_array_size(v) <= DP_FILTER_LAGS, SEFL_EPROTO,
-              "task: %s must be a list of at most %d numbers", f->path, DP_FILTER_LAGS);
-    for (; filter.b < json_array_size(v); filter.b++) {
-        const json_t *g = json_array_get(v, filter.b);
-        SEFL_NEED(json_is_integer(g) && json_integer_value(g) >= 0 &&
-                      json_integer_value(g) <= DP_FILTER_ONE,
-                  SEFL_EPROTO, "task: %s must contain whole numbers from 0 to %d", f->path,
-                  DP_FILTER_ONE);
-        filter.gamma[filter.b] = (uint16_t)json_integer_value(g);
+    uint64_t v;
+    char what[32];
+    snprintf(what, sizeof what, "at most %d numbers", DP_FILTER_LAGS);
+    SEFL_PASS(open_list(r, f->path, what));
+    for (bool more;;) {
+        SEFL_PASS(jread_item(&r->j, &more));
+        if (!more)
+            break;
+        SEFL_NEED(filter.b < DP_FILTER_LAGS, SEFL_EPROTO,
+                  "task: %s must be a list of at most %d numbers", f->path, DP_FILTER_LAGS);
+        SEFL_NEED(read_whole(r, &v, 0, DP_FILTER_ONE), SEFL_EPROTO,
+                  "task: %s must contain whole numbers from 0 to %d", f->path, DP_FILTER_ONE);
+        filter.gamma[filter.b++] = (uint16_t)v;
     }
-    put(d, f, &filter, sizeof filter);
+    put(r->d, f, &filter, sizeof filter);
     return SEFL_OK;
 }
 
-static sefl_status put_value(task_draft *d, const task_field *f, const json_t *v)
+/* Refuses a number with a point or an exponent, which it does not read. */
+static sefl_status refuse_real(reader *r, const char *path)
 {
-    SEFL_NEED(!json_is_real(v), SEFL_EPROTO,
-              "task: %s is a floating-point number: decimals are written as strings", f->path);
-    if (f->kind == TASK_KIND_TENSORS)
-        return put_tensors(d, f, v);
-    if (f->kind == TASK_KIND_NAMES)
-        return put_names(d, f, v);
-    if (f->kind == TASK_KIND_FILTER)
-        return put_filter(d, f, v);
-    if (f->kind == TASK_KIND_U64) {
-        SEFL_NEED(json_is_integer(v) && json_integer_value(v) >= 0, SEFL_EPROTO,
-                  "task: %s must be a whole number", f->path);
-        return put_count(d, f, (uint64_t)json_integer_value(v));
-    }
-    if (f->kind == TASK_KIND_BOOL) {
-        bool b = json_is_true(v);
-        SEFL_NEED(json_is_boolean(v), SEFL_EPROTO, "task: %s must be true or false", f->path);
-        put(d, f, &b, sizeof b);
+    jread j = r->j;
+    if (jread_peek(&j) != '0')
         return SEFL_OK;
-    }
-    SEFL_NEED(json_is_string(v), SEFL_EPROTO, "task: %s must be a string", f->path);
-    SEFL_NEED(json_string_length(v) <= TEXT_MAX, SEFL_EPROTO, "task: %s is too long", f->path);
-    const char *text = json_string_value(v);
+    const uint8_t *from = j.p + j.at;
+    SEFL_PASS(jread_skip(&j));
+    for (; from < j.p + j.at; from++)
+        SEFL_NEED(*from == '-' || (*from >= '0' && *from <= '9'), SEFL_EPROTO,
+                  "task: %s is a floating-point number: decimals are written as strings", path);
+    return SEFL_OK;
+}
+
+static sefl_status put_string(reader *r, const task_field *f)
+{
+    task_draft *d = r->d;
+    const char *text;
+    SEFL_NEED(jread_peek(&r->j) == '"', SEFL_EPROTO, "task: %s must be a string", f->path);
+    SEFL_PASS(read_text(r, &text));
+    SEFL_NEED(strlen(text) <= TEXT_MAX, SEFL_EPROTO, "task: %s is too long", f->path);
     switch (f->kind) {
     case TASK_KIND_TEXT:
         return put_text(d, f, text);
@@ -310,19 +366,32 @@ static sefl_status put_value(task_draft *d, const task_field *f, const json_t *v
     return SEFL_OK;
 }
 
-/* ---- the document ---------------------------------------------------------------------------- */
-
-sefl_status task_json_failed(const json_error_t *e, const char *what)
+static sefl_status put_value(reader *r, const task_field *f)
 {
-    if (json_error_code(e) == json_error_out_of_memory)
-        return sefl_fail(SEFL_ENOMEM, "out of memory: %s", what);
-    char text[JSON_ERROR_TEXT_LENGTH];
-    snprintf(text, sizeof text, "%s", e->text); /* it quotes the input: not for a terminal */
-    for (char *c = text; *c; c++)
-        if (*c < 0x20 || *c > 0x7e)
-            *c = '?';
-    return sefl_fail(SEFL_EPROTO, "%s: line %d, column %d: %s", what, e->line, e->column, text);
+    uint64_t v;
+    bool b;
+    SEFL_PASS(refuse_real(r, f->path));
+    if (f->kind == TASK_KIND_TENSORS)
+        return put_tensors(r, f);
+    if (f->kind == TASK_KIND_NAMES)
+        return put_names(r, f);
+    if (f->kind == TASK_KIND_FILTER)
+        return put_filter(r, f);
+    if (f->kind == TASK_KIND_U64) {
+        SEFL_NEED(read_whole(r, &v, 0, INT64_MAX), SEFL_EPROTO,
+                  "task: %s must be a whole number, and not too big", f->path);
+        return put_count(r->d, f, v);
+    }
+    if (f->kind == TASK_KIND_BOOL) {
+        SEFL_NEED(jread_bool(&r->j, &b) == SEFL_OK, SEFL_EPROTO, "task: %s must be true or false",
+                  f->path);
+        put(r->d, f, &b, sizeof b);
+        return SEFL_OK;
+    }
+    return put_string(r, f);
 }
+
+/* ---- the document ---------------------------------------------------------------------------- */
 
 static const task_field *find(const char *path)
 {
@@ -332,13 +401,14 @@ static const task_field *find(const char *path)
     return NULL;
 }
 
-static bool is_group(const char *name)
+/* The first field of this group; NULL: there is no such group. */
+static const task_field *find_group(const char *name)
 {
     size_t n = strlen(name);
     for (size_t i = 0; i < FIELDS; i++)
         if (strncmp(task_fields[i].path, name, n) == 0 && task_fields[i].path[n] == '.')
-            return true;
-    return false;
+            return &task_fields[i];
+    return NULL;
 }
 
 static sefl_status unknown(const char *path)
@@ -356,79 +426,82 @@ static sefl_status unknown(const char *path)
                 : sefl_fail(SEFL_EPROTO, "task: unknown member %s", word);
 }
 
-/* All members of `object`, whose own name is `group` ("" for the document); sets seen[]. */
-static sefl_status read_object(task_draft *d, json_t *object, const char *group, bool seen[FIELDS])
+static sefl_status once(bool *seen, const char *path)
 {
-    const char *name;
-    json_t *v;
-    char path[128];
-    SEFL_NEED(json_is_object(object), SEFL_EPROTO, "task: %s must be an object",
-              *group ? group : "the document");
-    json_object_foreach(object, name, v)
-    {
-        snprintf(path, sizeof path, "%s%s%.64s", group, *group ? "." : "", name);
-        const task_field *f = strchr(name, '.') ? NULL : find(path);
-        if (f) {
-            SEFL_PASS(put_value(d, f, v));
-            seen[f - task_fields] = true;
-        } else if (!*group && strlen(name) < 64 && is_group(name)) {
-            SEFL_PASS(read_object(d, v, name, seen));
-        } else {
-            return unknown(path);
-        }
-    }
+    SEFL_NEED(!*seen, SEFL_EPROTO, "task: duplicate member %s", path);
+    *seen = true;
     return SEFL_OK;
 }
 
-/* Before the version: a task with such a member has an older one. */
-static sefl_status refuse_draws(const json_t *root)
+/* All members of the next object, whose own name is `group` ("" for the document). */
+static sefl_status read_object(reader *r, const char *group)
 {
-    const json_t *privacy = json_object_get(root, "privacy");
-    const char *rate = json_string_value(json_object_get(privacy, "record_rate"));
-    const char *sampling = json_string_value(json_object_get(privacy, "sampling"));
-    SEFL_NEED(!rate || strcmp(rate, "1") == 0, SEFL_EUNSUPPORTED,
-              "task: privacy.record_rate: " TASK_NO_DRAWS);
-    SEFL_NEED(!sampling || strcmp(sampling, "hidden") != 0, SEFL_EUNSUPPORTED,
-              "task: privacy.sampling: " TASK_NO_DRAWS);
+    SEFL_NEED(jread_peek(&r->j) == '{', SEFL_EPROTO, "task: %s must be an object",
+              *group ? group : "the document");
+    SEFL_PASS(jread_open(&r->j, '{'));
+    for (bool more;;) {
+        char name[65], path[128];
+        SEFL_PASS(jread_key(&r->j, &r->key, &more));
+        if (!more)
+            return SEFL_OK;
+        snprintf(name, sizeof name, "%.*s", (int)r->key.n, r->key.n ? (const char *)r->key.p : "");
+        snprintf(path, sizeof path, "%s%s%s", group, *group ? "." : "", name);
+        const bool known = r->key.n < sizeof name && !strchr(name, '.');
+        const task_field *f = known ? find(path) : NULL;
+        const task_field *first = known && !f && !*group ? find_group(name) : NULL;
+        if (!f && !first)
+            return unknown(path);
+        SEFL_PASS(once(f ? &r->seen[f - task_fields] : &r->groups[first - task_fields], path));
+        SEFL_PASS(f ? put_value(r, f) : read_object(r, name));
+    }
+}
+
+/* Looks for the version in a document of any version. */
+static sefl_status read_version(void *ctx, jread *j, const sefl_buf *key)
+{
+    jread number = *j;
+    if (jread_is(key, "sefl_task") && jread_u64(&number, ctx) != SEFL_OK)
+        *(uint64_t *)ctx = TASK_VERSION; /* task_fields refuses it with the reason */
+    return jread_skip(j);
+}
+
+/* Checks the syntax of the whole document, and its version. */
+static sefl_status check_version(sefl_span document)
+{
+    uint64_t version = TASK_VERSION;
+    SEFL_PASS(
+        sefl_at(jread_document(document, read_version, &version),
+                document.p[0] == '{' ? "task" : "not a task ('sefl task new', 'sefl task sign')"));
+    SEFL_NEED(version == TASK_VERSION, SEFL_EUNSUPPORTED,
+              "task: a document of version %llu, but this program reads version %d: create and "
+              "sign a new task ('sefl task new', 'sefl task sign')",
+              (unsigned long long)version, TASK_VERSION);
     return SEFL_OK;
 }
 
 sefl_status task_draft_read(task_draft *d, sefl_span document)
 {
     sefl_status st = SEFL_OK;
-    json_error_t e;
-    json_t *root = NULL;
-    bool seen[FIELDS] = { 0 };
+    reader r = { .d = d, .j = jread_over(document) };
 
     *d = (task_draft){ 0 };
     SEFL_CHECK(document.n >= 1 && document.n <= TASK_BYTES_MAX, SEFL_EPROTO,
                "task: the document has %zu bytes: must have 1 to %d", document.n, TASK_BYTES_MAX);
-    root = json_loadb((const char *)document.p, document.n, JSON_REJECT_DUPLICATES, &e);
-    if (!root) {
-        st = task_json_failed(
-            &e, document.p[0] == '{' ? "task" : "not a task ('sefl task new', 'sefl task sign')");
-        goto done;
-    }
-    SEFL_TRY(refuse_draws(root));
-    const json_t *version = json_object_get(root, "sefl_task");
-    SEFL_CHECK(!json_is_integer(version) || json_integer_value(version) == TASK_VERSION,
-               SEFL_EUNSUPPORTED,
-               "task: a document of version %lld, but this program reads version %d: create and "
-               "sign a new task ('sefl task new', 'sefl task sign')",
-               (long long)json_integer_value(version), TASK_VERSION);
-    SEFL_TRY(read_object(d, root, "", seen));
+    SEFL_TRY(check_version(document));
+    SEFL_TRY(read_object(&r, ""));
     for (size_t i = 0; i < FIELDS; i++) {
         const char *path = task_fields[i].path;
         const bool applies = task_field_applies(path, d->body == TASK_BODY_EXTERNAL);
-        SEFL_CHECK(seen[i] || !applies, SEFL_EPROTO,
+        SEFL_CHECK(r.seen[i] || !applies, SEFL_EPROTO,
                    "task: member %s is missing: another version of sefl wrote this task; create "
                    "and sign a new one",
                    path);
-        SEFL_CHECK(!seen[i] || applies, SEFL_EPROTO,
+        SEFL_CHECK(!r.seen[i] || applies, SEFL_EPROTO,
                    "task: member %s does not apply: model.body is %s", path,
                    d->body == TASK_BODY_EXTERNAL ? "external" : "not external");
     }
 done:
-    json_decref(root);
+    buf_clear(&r.key);
+    buf_clear(&r.text);
     return st;
 }

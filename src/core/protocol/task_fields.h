@@ -19,7 +19,7 @@
  *     REAL      string    double: digits[.digits][e[+-]digits], the nearest double
  *     HASH      string    uint8_t[32]: 64 hex digits, lower case
  *     KEY       string    the public key's canonical bytes in base64, or empty
- *     TENSORS   array     layout: objects with name, shape (an array of integers) and block
+ *     TENSORS   array     layout: objects with name, shape (integers) and block, in this order
  *     NAMES     array     char *, owned: strings, joined with commas
  *     FILTER    array     dp_filter: up to four integers
  *
@@ -205,10 +205,5 @@ bool task_field_applies(const char *path, bool external);
 /* Reads a document into a draft; the caller owns d->key.pub, and what d->t owns, also after a
  * failure. Checks each member separately. */
 sefl_status task_draft_read(task_draft *d, sefl_span document) SEFL_MUST_CHECK;
-
-/* Converts jansson's error about invalid JSON to a status with a message. (jansson.h and
- * base/json.h define the same names, so no file may include both.) */
-struct json_error_t;
-sefl_status task_json_failed(const struct json_error_t *e, const char *what) SEFL_MUST_CHECK;
 
 #endif

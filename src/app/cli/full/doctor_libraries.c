@@ -7,7 +7,6 @@
 #include <gmp.h>
 #include <gnu/libc-version.h>
 #include <gnutls/gnutls.h>
-#include <jansson.h>
 #include <microhttpd.h>
 #include <openssl/crypto.h>
 #include <sodium.h>
@@ -26,11 +25,11 @@ void doctor_libraries(doctor *d)
               gnu_get_libc_version(), nn_blas_name(), gmp_version,
               OpenSSL_version(OPENSSL_VERSION_STRING), sodium_version_string());
     doctor_ok(d, "libraries",
-              "GnuTLS %s, libmicrohttpd %s, libcurl %s, jansson %s, SQLite %s, libyaml "
+              "GnuTLS %s, libmicrohttpd %s, libcurl %s, SQLite %s, libyaml "
               "%d.%d.%d, zlib %s",
               gnutls_check_version(NULL), MHD_get_version(),
-              curl_version_info(CURLVERSION_NOW)->version, JANSSON_VERSION, sqlite3_libversion(),
-              major, minor, patch, zlibVersion());
+              curl_version_info(CURLVERSION_NOW)->version, sqlite3_libversion(), major, minor,
+              patch, zlibVersion());
 #ifdef SEFL_PG
     doctor_ok(d, "libraries", "libpq %s (stores in PostgreSQL)", pg_version());
 #endif
