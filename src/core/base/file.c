@@ -118,6 +118,49 @@ sefl_status file_read_at(int fd, const char *path, uint64_t offset, void *out, s
     return SEFL_OK;
 }
 
+sefl_status file_write_at(int fd, const char *path, uint64_t offset, sefl_span bytes)
+{
+    if (lseek(fd, (off_t)offset, SEEK_SET) != (off_t)offset)
+        return fail_errno("seek in", path);
+    return sefl_at(file_write_all(fd, bytes), "%s", path);
+}
+
+sefl_status file_cut(int fd, const char *path, uint64_t size)
+{
+    return ftruncate(fd, (off_t)size) == 0 ? SEFL_OK : fail_errno("cut", path);
+}
+
+sefl_status file_size(uint64_t *size, int fd, const char *path)
+{
+    struct stat sb;
+    if (fstat(fd, &sb) != 0)
+        return fail_errno("stat", path);
+    *size = (uint64_t)sb.st_size;
+    return S_ISREG(sb.st_mode) ? SEFL_OK : sefl_fail(SEFL_EINVAL, "%s is not a file", path);
+}
+
+sefl_status file_last_line(sefl_buf *out, uint64_t *end, int fd, const char *path, size_t window)
+{
+    const uint64_t from = *end > window ? *end - window : 0;
+    uint8_t *p;
+    size_t n, begin;
+    buf_reset(out);
+    SEFL_PASS(buf_extend(out, &p, (size_t)(*end - from)));
+    SEFL_PASS(file_read_at(fd, path, from, p, (size_t)(*end - from), &n));
+    while (n > 0 && p[n - 1] != '\n')
+        n--;
+    *end = from + n;
+    out->n = 0;
+    if (n == 0)
+        return SEFL_OK;
+    begin = --n;
+    while (begin > 0 && p[begin - 1] != '\n')
+        begin--;
+    memmove(p, p + begin, n - begin);
+    out->n = n - begin;
+    return SEFL_OK;
+}
+
 static _Thread_local bool sync_skipped;
 
 void file_sync_skip(bool skip)

@@ -56,6 +56,21 @@ sefl_status file_write_all(int fd, sefl_span bytes) SEFL_MUST_CHECK;
 sefl_status file_read_at(int fd, const char *path, uint64_t offset, void *out, size_t n,
                          size_t *got) SEFL_MUST_CHECK;
 
+/* For files that only grow, and whose last append a crash may have torn: the caller knows up to
+ * where the file is good, cuts the rest off, and appends there.
+ *
+ * Writes all bytes at an offset. */
+sefl_status file_write_at(int fd, const char *path, uint64_t offset,
+                          sefl_span bytes) SEFL_MUST_CHECK;
+/* Cuts the file off at this size. */
+sefl_status file_cut(int fd, const char *path, uint64_t size) SEFL_MUST_CHECK;
+/* Sets *size to the size of an open file; SEFL_EINVAL unless it is a regular one. */
+sefl_status file_size(uint64_t *size, int fd, const char *path) SEFL_MUST_CHECK;
+/* Replaces out with the last complete line among the `window` bytes before *end, without its line
+ * feed, and sets *end to the line's end, or to the window's beginning if it has no line. */
+sefl_status file_last_line(sefl_buf *out, uint64_t *end, int fd, const char *path,
+                           size_t window) SEFL_MUST_CHECK;
+
 bool file_exists(const char *path);
 /* Fails as file_read_plain does, unless it is a file that can be opened. */
 sefl_status file_need_plain(const char *path) SEFL_MUST_CHECK;

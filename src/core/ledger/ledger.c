@@ -262,15 +262,13 @@ static sefl_status replay(ledger *l, sefl_span file)
 /* through the descriptor that is locked, not through the name */
 static sefl_status read_all(sefl_buf *out, int fd, const char *path)
 {
-    struct stat sb;
+    uint64_t size;
     uint8_t *at;
-    SEFL_NEED(fstat(fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", path, strerror(errno));
-    SEFL_NEED(S_ISREG(sb.st_mode), SEFL_EINVAL, "%s is not a file", path);
-    SEFL_NEED((uintmax_t)sb.st_size <= FILE_MAX, SEFL_ERANGE, "%s is too large for a ledger", path);
-    size_t want = (size_t)sb.st_size;
-    SEFL_NEED(want > 0, SEFL_EPROTO, "%s is empty", path);
-    SEFL_PASS(buf_extend(out, &at, want));
-    return file_read_at(fd, path, 0, at, want, &out->n);
+    SEFL_PASS(file_size(&size, fd, path));
+    SEFL_NEED(size <= FILE_MAX, SEFL_ERANGE, "%s is too large for a ledger", path);
+    SEFL_NEED(size > 0, SEFL_EPROTO, "%s is empty", path);
+    SEFL_PASS(buf_extend(out, &at, (size_t)size));
+    return file_read_at(fd, path, 0, at, (size_t)size, &out->n);
 }
 
 static sefl_status sync_file(ledger *l)
@@ -279,13 +277,6 @@ static sefl_status sync_file(ledger *l)
         l->broken = true; /* what is on disk is unknown: only a new open can tell */
         return sefl_fail(SEFL_EIO, "cannot sync %s: %s", l->path, strerror(errno));
     }
-    return SEFL_OK;
-}
-
-static sefl_status seek_to(const ledger *l, size_t at)
-{
-    SEFL_NEED(lseek(l->fd, (off_t)at, SEEK_SET) == (off_t)at, SEFL_EIO, "cannot seek in %s: %s",
-              l->path, strerror(errno));
     return SEFL_OK;
 }
 
@@ -319,11 +310,10 @@ static sefl_status append(ledger *l, sefl_span bytes)
     SEFL_NEED(fstat(l->fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", l->path, strerror(errno));
     l->broken = (uintmax_t)sb.st_size != l->size || sb.st_nlink == 0;
     SEFL_NEED(!l->broken, SEFL_ESTATE, "%s was changed or removed by another program", l->path);
-    SEFL_PASS(seek_to(l, l->size));
-    sefl_status st = file_write_all(l->fd, bytes);
+    sefl_status st = file_write_at(l->fd, l->path, l->size, bytes);
     if (st != SEFL_OK) {
         l->broken = ftruncate(l->fd, (off_t)l->size) != 0; /* remove an incomplete record */
-        return sefl_fail_at(st, "%s", l->path);
+        return st;
     }
     SEFL_PASS(sync_file(l));
     l->size += bytes.n;
@@ -387,10 +377,9 @@ static sefl_status check_identity(const ledger *l, const char *population,
 static sefl_status settle(ledger *l, sefl_span file)
 {
     if (l->ignored > 0)
-        SEFL_NEED(ftruncate(l->fd, (off_t)l->size) == 0, SEFL_EIO, "cannot cut %s: %s", l->path,
-                  strerror(errno));
-    SEFL_PASS(seek_to(l, l->last_append));
-    SEFL_PASS(file_write_all(l->fd, span_of(file.p + l->last_append, l->size - l->last_append)));
+        SEFL_PASS(file_cut(l->fd, l->path, l->size));
+    SEFL_PASS(file_write_at(l->fd, l->path, l->last_append,
+                            span_of(file.p + l->last_append, l->size - l->last_append)));
     return sync_file(l);
 }
 

@@ -242,36 +242,30 @@ sefl_status run_line_read(run_line *out, run_facts *facts, sefl_span line)
 
 /* What an append finds at the end of the file. */
 struct tail {
-    off_t end;  /* of the last complete line */
-    bool there; /* that line is the one to append */
-    bool first; /* the line to append is the first one of its task */
+    uint64_t end; /* of the last complete line */
+    bool there;   /* that line is the one to append */
+    bool first;   /* the line to append is the first one of its task */
 };
 
 static sefl_status look_back(struct tail *out, int fd, const char *path, uint64_t round,
                              const run_facts *facts)
 {
-    char tail[TAIL + 1];
-    struct stat sb;
+    sefl_status st = SEFL_OK;
+    sefl_buf line = { 0 };
     run_line last = run_line_of(0);
     run_facts f = run_facts_none();
-    SEFL_NEED(fstat(fd, &sb) == 0, SEFL_EIO, "%s: %s", path, strerror(errno));
-    off_t from = sb.st_size > TAIL ? sb.st_size - TAIL : 0;
-    ssize_t n = pread(fd, tail, TAIL, from);
-    SEFL_NEED(n >= 0, SEFL_EIO, "cannot read %s: %s", path, strerror(errno));
-    while (n > 0 && tail[n - 1] != '\n')
-        n--;
-    *out = (struct tail){ .end = from + n, .first = n == 0 };
-    if (n == 0)
-        return SEFL_OK;
-    tail[n - 1] = 0;
-    const char *line = strrchr(tail, '\n');
-    line = line ? line + 1 : tail;
-    if (run_line_read(&last, &f, span_of_str(line)) != SEFL_OK)
-        return SEFL_OK;
+    *out = (struct tail){ 0 };
+    SEFL_TRY(file_size(&out->end, fd, path));
+    SEFL_TRY(file_last_line(&line, &out->end, fd, path, TAIL));
+    out->first = line.n == 0;
+    if (out->first || run_line_read(&last, &f, buf_span(&line)) != SEFL_OK)
+        goto done;
     bool other = facts && *f.task && strcmp(f.task, facts->task) != 0;
     out->there = last.round == round && !other;
     out->first = last.round >= round && !out->there;
-    return SEFL_OK;
+done:
+    buf_clear(&line);
+    return st;
 }
 
 sefl_status run_log_append(uint64_t *bytes, const char *path, const run_line *l,
@@ -285,12 +279,11 @@ sefl_status run_log_append(uint64_t *bytes, const char *path, const run_line *l,
     SEFL_TRY(look_back(&t, fd, path, l->round, facts));
     SEFL_TRY(run_line_write(&line, l, t.first ? facts : NULL));
     SEFL_TRY(wr_u8(&line, '\n'));
-    SEFL_CHECK(ftruncate(fd, t.end) == 0 && lseek(fd, t.end, SEEK_SET) == t.end, SEFL_EIO, "%s: %s",
-               path, strerror(errno));
+    SEFL_TRY(file_cut(fd, path, t.end));
     if (!t.there)
-        SEFL_TRY(file_write_all(fd, buf_span(&line)));
+        SEFL_TRY(file_write_at(fd, path, t.end, buf_span(&line)));
     SEFL_TRY(file_sync(fd, path));
-    *bytes = (uint64_t)t.end + (t.there ? 0 : line.n);
+    *bytes = t.end + (t.there ? 0 : line.n);
 done:
     if (fd >= 0)
         close(fd);

@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { HEAD = 4 + RECEIPTS_TASK + 8, AROUND = HEAD + SHA256_BYTES };
@@ -86,10 +85,9 @@ static sefl_status walk(receipts *r)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    struct stat s;
     bool good, torn;
-    SEFL_CHECK(fstat(r->fd, &s) == 0 && S_ISREG(s.st_mode), SEFL_EIO, "%s is not a file", r->path);
-    uint64_t size = (uint64_t)s.st_size;
+    uint64_t size;
+    SEFL_TRY(file_size(&size, r->fd, r->path));
     while (r->end < size) {
         SEFL_TRY(read_record(r, r->end, &b, &good));
         if (!good) {
@@ -99,8 +97,7 @@ static sefl_status walk(receipts *r)
                        " was changed; rename the file to keep it "
                        "as evidence, then restart: the client creates a new one",
                        r->path, r->end);
-            SEFL_CHECK(ftruncate(r->fd, (off_t)r->end) == 0, SEFL_EIO, "cannot truncate %s: %s",
-                       r->path, strerror(errno));
+            SEFL_TRY(file_cut(r->fd, r->path, r->end));
             SEFL_TRY(file_sync(r->fd, r->path));
             break;
         }
@@ -167,18 +164,14 @@ sefl_status receipts_add(receipts *r, const uint8_t task[RECEIPTS_TASK], uint64_
     SEFL_TRY(wr_raw(&b, digest, sizeof digest));
     SEFL_TRY(drop_same(r, task, round));
     SEFL_TRY(take_entry(r, r->end, round));
-    st = lseek(r->fd, (off_t)r->end, SEEK_SET) < 0
-             ? sefl_fail(SEFL_EIO, "cannot write: %s", strerror(errno))
-             : file_write_all(r->fd, buf_span(&b));
-    if (st == SEFL_OK &&
-        ftruncate(r->fd, (off_t)(r->end + b.n)) != 0) /* an earlier, longer attempt */
-        st = sefl_fail(SEFL_EIO, "cannot truncate it: %s", strerror(errno));
+    st = file_write_at(r->fd, r->path, r->end, buf_span(&b));
+    if (st == SEFL_OK)
+        st = file_cut(r->fd, r->path, r->end + b.n); /* an earlier, longer attempt */
     if (st == SEFL_OK)
         st = file_sync(r->fd, r->path);
     if (st == SEFL_OK) {
         r->end += b.n;
     } else { /* the next record overwrites what was written, or the next start truncates it */
-        sefl_note_before("%s", r->path);
         r->n--;
         (void)!ftruncate(r->fd, (off_t)r->end);
     }

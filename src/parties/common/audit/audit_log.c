@@ -117,13 +117,6 @@ static sefl_status check_size(const audit_log *a)
     return SEFL_OK;
 }
 
-static sefl_status write_at(const audit_log *a, uint64_t offset, sefl_span bytes)
-{
-    SEFL_NEED(lseek(a->fd, (off_t)offset, SEEK_SET) >= 0, SEFL_EIO, "%s: cannot seek: %s", a->path,
-              strerror(errno));
-    return sefl_at(file_write_all(a->fd, bytes), "%s", a->path);
-}
-
 /* With the lock: the file may have lost what it had of `lines`. */
 static sefl_status begin_again(audit_log *a, sefl_status st)
 {
@@ -139,8 +132,9 @@ static sefl_status write_lines(audit_log *a)
     if (a->written == a->lines.n)
         return SEFL_OK;
     SEFL_PASS(check_size(a));
-    SEFL_PASS(begin_again(a, write_at(a, a->synced + a->written,
-                                      span_of(a->lines.p + a->written, a->lines.n - a->written))));
+    SEFL_PASS(
+        begin_again(a, file_write_at(a->fd, a->path, a->synced + a->written,
+                                     span_of(a->lines.p + a->written, a->lines.n - a->written))));
     a->written = a->lines.n;
     return SEFL_OK;
 }
@@ -494,38 +488,28 @@ sefl_status audit_log_sign(audit_log *a)
 static sefl_status read_tail(audit_log *a)
 {
     sefl_status st = SEFL_OK;
-    uint8_t *tail = NULL;
+    sefl_buf line = { 0 };
     audit_entry e = { 0 };
-    struct stat sb;
-    size_t got = 0, end, from;
-    SEFL_TRY(sefl_new(&tail, 2 * AUDIT_LINE_MAX, 1));
-    SEFL_CHECK(fstat(a->fd, &sb) == 0, SEFL_EIO, "cannot stat %s: %s", a->path, strerror(errno));
-    const uint64_t size = (uint64_t)sb.st_size;
-    const uint64_t at = size > 2 * AUDIT_LINE_MAX ? size - 2 * AUDIT_LINE_MAX : 0;
-    SEFL_TRY(file_read_at(a->fd, a->path, at, tail, 2 * AUDIT_LINE_MAX, &got));
-    for (end = got; end > 0 && tail[end - 1] != '\n';)
-        end--;
-    SEFL_CHECK(end > 0 || at == 0, SEFL_EPROTO, "%s: its end is not a line of an audit log",
-               a->path);
-    a->synced = at + end;
+    uint64_t size;
+    SEFL_TRY(file_size(&size, a->fd, a->path));
+    a->synced = size;
+    SEFL_TRY(file_last_line(&line, &a->synced, a->fd, a->path, 2 * AUDIT_LINE_MAX));
+    SEFL_CHECK(line.n > 0 || a->synced == 0, SEFL_EPROTO,
+               "%s: its end is not a line of an audit log", a->path);
     if (a->synced < size) {
         log_warn(a->c.log, "audit log: incomplete last line removed",
                  lf_u64("bytes", size - a->synced));
-        SEFL_CHECK(ftruncate(a->fd, (off_t)a->synced) == 0, SEFL_EIO, "cannot truncate %s: %s",
-                   a->path, strerror(errno));
+        SEFL_TRY(file_cut(a->fd, a->path, a->synced));
     }
-    if (end == 0)
+    if (a->synced == 0)
         goto done;
-    for (from = end - 1; from > 0 && tail[from - 1] != '\n';)
-        from--;
-    SEFL_TRY(sefl_at(audit_entry_read(&e, span_of(tail + from, end - 1 - from)),
-                     "%s: the last line", a->path));
+    SEFL_TRY(sefl_at(audit_entry_read(&e, buf_span(&line)), "%s: the last line", a->path));
     a->n = e.n;
     a->is_signed = strcmp(e.kind, "checkpoint") == 0;
     memcpy(a->hash, e.hash, sizeof a->hash);
 done:
     audit_entry_clear(&e);
-    sefl_free(tail);
+    buf_clear(&line);
     return st;
 }
 
@@ -558,22 +542,17 @@ static sefl_status find_line(const audit_log *a, uint64_t end, uint64_t n, const
 {
     sefl_status st = SEFL_OK;
     audit_entry e = { 0 };
-    uint8_t *tail = NULL;
-    size_t got = 0, from;
-    const uint64_t at = end > AUDIT_LINE_MAX ? end - AUDIT_LINE_MAX : 0;
+    sefl_buf line = { 0 };
+    uint64_t at = end;
     *found = false;
-    SEFL_TRY(sefl_new(&tail, AUDIT_LINE_MAX, 1));
-    if (end > 0 && end <= a->synced)
-        SEFL_TRY(file_read_at(a->fd, a->path, at, tail, (size_t)(end - at), &got));
-    if (got > 0 && got == end - at && tail[got - 1] == '\n') {
-        for (from = got - 1; from > 0 && tail[from - 1] != '\n';)
-            from--;
-        *found = audit_entry_read(&e, span_of(tail + from, got - 1 - from)) == SEFL_OK &&
-                 e.n == n && memcmp(e.hash, hash, SHA256_BYTES) == 0;
-    }
+    if (end > a->synced)
+        goto done;
+    SEFL_TRY(file_last_line(&line, &at, a->fd, a->path, AUDIT_LINE_MAX));
+    *found = at == end && audit_entry_read(&e, buf_span(&line)) == SEFL_OK && e.n == n &&
+             memcmp(e.hash, hash, SHA256_BYTES) == 0;
 done:
     audit_entry_clear(&e);
-    sefl_free(tail);
+    buf_clear(&line);
     return st;
 }
 
@@ -679,7 +658,7 @@ static sefl_status settle(const audit_log *a)
         const size_t want = left < PIECE ? (size_t)left : PIECE;
         SEFL_TRY(file_read_at(a->fd, a->path, at, piece, want, &got));
         SEFL_CHECK(got == want, SEFL_EIO, "%s became shorter", a->path);
-        SEFL_TRY(write_at(a, at, span_of(piece, got)));
+        SEFL_TRY(file_write_at(a->fd, a->path, at, span_of(piece, got)));
     }
     SEFL_TRY(file_sync(a->fd, a->path));
 done:

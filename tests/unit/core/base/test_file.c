@@ -3,6 +3,7 @@
 #include "base/file.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -219,12 +220,60 @@ static void a_pipe_does_not_block(void **state)
     buf_clear(&b);
 }
 
+/* What an owner of a file that only grows does after a crash: find the last good line, cut, go on. */
+static void torn_tails(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file, *line;
+        size_t window;
+        uint64_t end;
+    } c[] = {
+        { "", "", 9, 0 },           { "a", "", 9, 0 },        { "\n", "", 9, 1 },
+        { "ab\n", "ab", 9, 3 },     { "ab\ncd", "ab", 9, 3 }, { "ab\ncd\n", "cd", 9, 6 },
+        { "ab\ncd\n", "cd", 3, 6 }, { "ab\ncd", "", 2, 3 },   { "ab\ncde", "", 2, 4 },
+    };
+    sefl_buf line = { 0 };
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        const char *path = path_in("grows");
+        uint64_t size, end;
+        CHECK_OK(file_write_atomic(path, span_of_str(c[i].file), 0600));
+        int fd = open(path, O_RDWR);
+        assert_true(fd >= 0);
+        CHECK_OK(file_size(&size, fd, path));
+        assert_int_equal(size, strlen(c[i].file));
+        end = size;
+        CHECK_OK(file_last_line(&line, &end, fd, path, c[i].window));
+        assert_int_equal(end, c[i].end);
+        assert_int_equal(line.n, strlen(c[i].line));
+        assert_true(line.n == 0 || memcmp(line.p, c[i].line, line.n) == 0);
+        CHECK_OK(file_cut(fd, path, end));
+        CHECK_OK(file_write_at(fd, path, end, span_of_str("on")));
+        CHECK_OK(file_size(&size, fd, path));
+        assert_int_equal(size, c[i].end + 2);
+        TEST_FAULTS(FAULT_WRITE, st = file_write_at(fd, path, end, span_of_str("on")), (void)0);
+        TEST_FAULTS(FAULT_READ, end = size; st = file_last_line(&line, &end, fd, path, 9), (void)0);
+        close(fd);
+        CHECK_STATUS(file_write_at(fd, path, 0, span_of_str("x")), SEFL_EIO);
+        CHECK_STATUS(file_cut(fd, path, 0), SEFL_EIO);
+    }
+    int folder = open(dir, O_RDONLY);
+    uint64_t size;
+    CHECK_STATUS(file_size(&size, folder, dir), SEFL_EINVAL);
+    close(folder);
+    buf_clear(&line);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pipe_does_not_block),     cmocka_unit_test(write_and_read),
-        cmocka_unit_test(faults_leave_the_old_file), cmocka_unit_test(folders),
-        cmocka_unit_test(unfinished_files),          cmocka_unit_test(temporary_folders),
+        cmocka_unit_test(a_pipe_does_not_block),
+        cmocka_unit_test(write_and_read),
+        cmocka_unit_test(faults_leave_the_old_file),
+        cmocka_unit_test(folders),
+        cmocka_unit_test(torn_tails),
+        cmocka_unit_test(unfinished_files),
+        cmocka_unit_test(temporary_folders),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
