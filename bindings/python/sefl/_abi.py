@@ -41,167 +41,94 @@ CONSTANTS = {
 }
 
 
+_TYPES: dict[str, Any] = {
+    "int": c.c_int, "u64": c.c_uint64, "i64": c.c_int64, "size": c.c_size_t, "double": c.c_double,
+    "char*": c.c_char_p, "char**": c.POINTER(c.c_char_p), "float*": c.POINTER(c.c_float),
+    "void*": c.c_void_p, "u64[4]": c.c_uint64 * 4, "u8[32]": c.c_uint8 * 32,
+    "char[128]": c.c_char * 128,
+}
+
+
+def _fields(text: str) -> list[tuple[str, Any]]:
+    """The members of a structure, as in C: a type, then its names."""
+    lines = [line.split() for line in text.split(";")]
+    return [(name, _TYPES[kind]) for kind, *names in lines for name in names]
+
+
 class ClientProgress(c.Structure):
-    _fields_ = [
-        ("doing", c.c_char_p),
-        ("round", c.c_uint64),
-        ("rounds", c.c_uint64),
-        ("done", c.c_uint64),
-        ("total", c.c_uint64),
-        ("bytes", c.c_uint64),
-        ("ms", c.c_uint64),
-        ("claims_privacy", c.c_int),
-    ]
+    _fields_ = _fields(
+        "char* doing; u64 round rounds done total bytes ms; int claims_privacy")
 
 
 class RoundResult(c.Structure):
-    _fields_ = [
-        ("round", c.c_uint64),
-        ("rounds", c.c_uint64),
-        ("skipped", c.c_int),
-        ("blocked", c.c_int),
-        ("clients", c.c_int64),
-        ("epsilon_server", c.c_double),
-        ("epsilon_others", c.c_double),
-        ("perplexity", c.c_double),
-        ("seconds", c.c_double),
-    ]
+    _fields_ = _fields(
+        "u64 round rounds; int skipped blocked; i64 clients; "
+        "double epsilon_server epsilon_others perplexity seconds")
 
 
 class ClientModel(c.Structure):
-    _fields_ = [
-        ("round", c.c_uint64),
-        ("final", c.c_int),
-        ("path", c.c_char_p),
-        ("vocabulary", c.c_char_p),
-        ("perplexity", c.c_double),
-        ("own_words", c.c_uint64),
-    ]
+    _fields_ = _fields(
+        "u64 round; int final; char* path vocabulary; double perplexity; u64 own_words")
 
 
 LogFunction = c.CFUNCTYPE(None, c.c_void_p, c.c_int, c.c_char_p)
 ProgressFunction = c.CFUNCTYPE(None, c.c_void_p, c.POINTER(ClientProgress))
 ModelFunction = c.CFUNCTYPE(None, c.c_void_p, c.POINTER(ClientModel))
 RoundFunction = c.CFUNCTYPE(None, c.c_void_p, c.POINTER(RoundResult))
+_TYPES.update(log=LogFunction, progress=ProgressFunction, model=ModelFunction, round=RoundFunction)
 
 
 class ClientOptions(c.Structure):
-    _fields_ = [
-        ("size", c.c_size_t),
-        ("ctx", c.c_void_p),
-        ("log", LogFunction),
-        ("log_fd", c.c_int),
-        ("log_level", c.c_char_p),
-        ("progress", ProgressFunction),
-        ("settings", c.POINTER(c.c_char_p)),
-        ("once", c.c_int),
-        ("model", ModelFunction),
-    ]
+    _fields_ = _fields(
+        "size size; void* ctx; log log; int log_fd; char* log_level; progress progress; "
+        "char** settings; int once; model model")
 
 
 class ServerOptions(c.Structure):
-    _fields_ = [
-        ("size", c.c_size_t),
-        ("ctx", c.c_void_p),
-        ("log", LogFunction),
-        ("log_fd", c.c_int),
-        ("log_level", c.c_char_p),
-        ("settings", c.POINTER(c.c_char_p)),
-        ("round", RoundFunction),
-    ]
+    _fields_ = _fields(
+        "size size; void* ctx; log log; int log_fd; char* log_level; char** settings; "
+        "round round")
 
 
 class Tensor(c.Structure):
-    _fields_ = [
-        ("name", c.c_char_p),
-        ("dims", c.c_uint64),
-        ("shape", c.c_uint64 * 4),
-        ("offset", c.c_uint64),
-        ("count", c.c_uint64),
-        ("trained", c.c_uint64),
-    ]
+    _fields_ = _fields("char* name; u64 dims; u64[4] shape; u64 offset count trained")
+
+
+_TYPES["tensor*"] = c.POINTER(Tensor)
 
 
 class Round(c.Structure):
-    _fields_ = [
-        ("size", c.c_size_t),
-        ("number", c.c_uint64),
-        ("rounds", c.c_uint64),
-        ("values", c.POINTER(c.c_float)),
-        ("count", c.c_size_t),
-        ("tensors", c.POINTER(Tensor)),
-        ("tensor_count", c.c_size_t),
-        ("task", c.c_char_p),
-        ("vocabulary", c.c_char_p),
-        ("left_ms", c.c_uint64),
-        ("weight_cap", c.c_uint64),
-        ("claims_privacy", c.c_int),
-        ("why", c.c_char_p),
-    ]
+    _fields_ = _fields(
+        "size size; u64 number rounds; float* values; size count; tensor* tensors; "
+        "size tensor_count; char* task vocabulary; u64 left_ms weight_cap; "
+        "int claims_privacy; char* why")
 
 
 class Receipt(c.Structure):
-    _fields_ = [
-        ("size", c.c_size_t),
-        ("round", c.c_uint64),
-        ("bytes", c.c_uint64),
-        ("ms", c.c_uint64),
-        ("hash", c.c_uint8 * 32),
-    ]
+    _fields_ = _fields("size size; u64 round bytes ms; u8[32] hash")
 
 
 class NamedTensor(c.Structure):
-    _fields_ = [
-        ("name", c.c_char_p),
-        ("dims", c.c_uint64),
-        ("shape", c.c_uint64 * 4),
-        ("values", c.POINTER(c.c_float)),
-    ]
+    _fields_ = _fields("char* name; u64 dims; u64[4] shape; float* values")
 
 
 class PrivacyPlan(c.Structure):
-    _fields_ = [
-        ("size", c.c_size_t),
-        ("noise", c.c_int),
-        ("neighbours", c.c_int),
-        ("values", c.c_uint64),
-        ("clients", c.c_uint64),
-        ("rounds", c.c_uint64),
-        ("max_rounds_per_client", c.c_uint64),
-        ("rate", c.c_double),
-        ("delta", c.c_double),
-        ("z", c.c_double),
-        ("epsilon", c.c_double),
-        ("reserved", c.c_int),
-        ("public_count", c.c_int),
-    ]
+    _fields_ = _fields(
+        "size size; int noise neighbours; u64 values clients rounds max_rounds_per_client; "
+        "double rate delta z epsilon; int reserved public_count")
 
 
 class PrivacyClaim(c.Structure):
-    _fields_ = [
-        ("size", c.c_size_t),
-        ("claimed", c.c_int),
-        ("z", c.c_double),
-        ("epsilon_server", c.c_double),
-        ("epsilon_others", c.c_double),
-        ("noise_over_signal", c.c_double),
-        ("clients_for_signal", c.c_double),
-        ("why_not", c.c_char_p),
-    ]
+    _fields_ = _fields(
+        "size size; int claimed; "
+        "double z epsilon_server epsilon_others noise_over_signal clients_for_signal; "
+        "char* why_not")
 
 
 class LedgerStatus(c.Structure):
-    _fields_ = [
-        ("size", c.c_size_t),
-        ("tasks", c.c_uint64),
-        ("rounds", c.c_uint64),
-        ("claimed", c.c_int),
-        ("unit", c.c_int),
-        ("delta", c.c_double),
-        ("epsilon_server", c.c_double),
-        ("epsilon_others", c.c_double),
-        ("why_not", c.c_char * 128),
-    ]
+    _fields_ = _fields(
+        "size size; u64 tasks rounds; int claimed unit; "
+        "double delta epsilon_server epsilon_others; char[128] why_not")
 
 
 STRUCTS: dict[str, type[c.Structure]] = {
