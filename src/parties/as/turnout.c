@@ -11,34 +11,9 @@
 
 /* ---- clients --------------------------------------------------------------------------------- */
 
-static size_t slot_of(const turnout *t, const uint8_t key[32])
-{
-    uint64_t h;
-    memcpy(&h, key, sizeof h); /* a fingerprint is uniform */
-    size_t at = (size_t)h & (t->slots_n - 1);
-    while (t->slots[at] && memcmp(t->who[t->slots[at] - 1].key, key, 32) != 0)
-        at = (at + 1) & (t->slots_n - 1);
-    return at;
-}
-
-static sefl_status grow_slots(turnout *t)
-{
-    if (t->slots_n >= 2 * (t->n + 1))
-        return SEFL_OK;
-    uint32_t *old = t->slots, *slots = NULL;
-    const size_t n = t->slots_n ? 2 * t->slots_n : 1024;
-    SEFL_PASS(sefl_new(&slots, n, sizeof *slots));
-    t->slots = slots;
-    t->slots_n = n;
-    for (size_t i = 0; i < t->n; i++)
-        t->slots[slot_of(t, t->who[i].key)] = (uint32_t)i + 1;
-    sefl_free(old);
-    return SEFL_OK;
-}
-
 int64_t turnout_find(const turnout *t, const uint8_t key[32])
 {
-    return t->slots_n ? (int64_t)t->slots[slot_of(t, key)] - 1 : NONE;
+    return (int64_t)client_table_find(&t->numbers, key) - 1; /* NONE is -1 */
 }
 
 /* Returns the client's number; NONE if there is no room for a new one. */
@@ -47,17 +22,17 @@ static int64_t find_or_add(turnout *t, const uint8_t key[32], const char *name)
     int64_t i = turnout_find(t, key);
     if (i != NONE)
         return i;
-    if (t->n >= TURNOUT_CLIENTS || grow_slots(t) != SEFL_OK ||
-        sefl_room(&t->who, &t->room, t->n + 1, sizeof *t->who) != SEFL_OK)
+    size_t at;
+    if (t->n >= TURNOUT_CLIENTS ||
+        sefl_room(&t->who, &t->room, t->n + 1, sizeof *t->who) != SEFL_OK ||
+        client_table_put(&t->numbers, key, key, &at) != SEFL_OK)
         return NONE;
-    someone *s = &t->who[t->n];
+    someone *s = &t->who[t->n++];
     *s = (someone){ 0 };
     memcpy(s->key, key, sizeof s->key);
     s->group = task_group(t->of, key);
     snprintf(s->name, sizeof s->name, "%s", name ? name : "");
-    const size_t slot = slot_of(t, key); /* before the client is in the table */
-    t->slots[slot] = (uint32_t)++t->n;
-    return (int64_t)t->n - 1;
+    return (int64_t)at;
 }
 
 bool turnout_is_turn(const turnout *t, const someone *s, uint64_t round)
@@ -236,7 +211,7 @@ void turnout_free(turnout *t)
     round_clear(&t->now);
     round_clear(&t->before);
     sefl_free(t->who);
-    sefl_free(t->slots);
+    client_table_clear(&t->numbers);
     pthread_mutex_destroy(&t->lock);
     sefl_free(t);
 }

@@ -6,6 +6,7 @@
 #include "roles/aggregator/turnout.h"
 
 #include "store/journal/attendance.h"
+#include "sum/client_table.h"
 
 enum { NAME_MAX_BYTES = 64, WHY_MAX = 120, NONE = -1 };
 
@@ -41,9 +42,8 @@ struct turnout {
     sefl_log *log;
     someone *who;
     size_t n, room;
-    size_t written;  /* clients in the journal */
-    uint32_t *slots; /* hash table over `who`: number + 1; 0: free */
-    size_t slots_n;  /* a power of two */
+    size_t written;       /* clients in the journal */
+    client_table numbers; /* of each key, in `who` */
     turnout_round now, before;
     uint64_t last;   /* the latest round */
     uint64_t closed; /* the latest one that is over; 0: none */

@@ -1,4 +1,5 @@
-/* client_table: a hash table that maps a client's fingerprint to the hash of its uploaded units.
+/* client_table: a hash table that maps a client's fingerprint, or another uniform 32 bytes, to its
+ * number in the table and to 32 bytes, such as the hash of its uploaded units.
  *
  *     SEFL_TRY(client_table_put(&t, client, units, &i));      // adds it, or replaces its units
  *     size_t at = client_table_find(&t, client);              // i + 1, or 0
