@@ -34,7 +34,7 @@ enum {
 static const char columns[] =
     "model block scheme key_bits values clients threads run seed quantise_s encrypt_s upload_s "
     "add_s open_s shares_s reveal_s decrypt_s total_s run_s up_bytes down_bytes link_bytes "
-    "shares_bytes";
+    "shares_bytes " SHEET_ORIGIN;
 
 /* One run: the last columns, which cost.h describes. */
 typedef struct parts {
@@ -325,7 +325,7 @@ sefl_status cost_measure(const paper_options *o, const cost_case *c, unsigned ru
             SEFL_TRY(cost_run_open(&g, c, key));
         SEFL_TRY(one_run(&g));
         SEFL_TRY(add_row(&s, &g, c));
-        SEFL_TRY(sheet_save(&s));
+        SEFL_TRY(sheet_csv(&s));
         paper_say(o, "cost  %-11s l = %-2u %-8s run %zu/%u  total %.3f s, encrypt %.3f s", c->model,
                   c->block, c->scheme, s.rows, runs, g.p.total, g.p.encrypt);
     }
@@ -365,7 +365,7 @@ done:
 static const char summary_columns[] =
     "model block scheme runs clients threads values quantise_s encrypt_s encrypt_sd upload_s add_s "
     "open_s shares_s reveal_s decrypt_s total_s total_sd speedup encrypt_speedup values_ratio "
-    "up_bytes down_bytes link_bytes shares_bytes";
+    "up_bytes down_bytes link_bytes shares_bytes scale";
 
 static spread spread_in(const sheet *s, const char *column)
 {

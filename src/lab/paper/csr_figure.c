@@ -18,8 +18,9 @@ static const unsigned steps[STEPS] = { 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 10
 
 static const char format_columns[] =
     "size format seed clients params numbers index_bytes pad_bytes paillier_bytes sum_error energy "
-    "positions_seen support_bits words_seen words";
-static const char union_columns[] = "size seed params kept clients union share random_share";
+    "positions_seen support_bits words_seen words " SHEET_ORIGIN;
+static const char union_columns[] =
+    "size seed params kept clients union share random_share " SHEET_ORIGIN;
 
 static const locals_size quick = {
     "quick", "clients=30 data.words=200 model.embed=16 model.hidden=16 model.layers=1 "
@@ -222,8 +223,8 @@ static sefl_status measure_size(const paper_options *o, const locals_size *z)
     (void)csr_support(m.shared, m.wide, m.n, m.k, m.scratch);
     SEFL_TRY(locals_round(&m.l, 2, m.theta, second_round, &m));
     SEFL_TRY(add_formats(&m));
-    SEFL_TRY(sheet_save(&m.unions));
-    SEFL_TRY(sheet_save(&m.formats));
+    SEFL_TRY(sheet_csv(&m.unions));
+    SEFL_TRY(sheet_csv(&m.formats));
     paper_say(o, "csr  %s: %zu of %zu values kept; the union of %u clients has %.0f %%; %.1f s",
               z->name, m.k, m.n, m.few, 100 * (double)m.few_union / (double)m.n,
               clock_since(began));

@@ -46,7 +46,7 @@ static sefl_status add_point(sheet *out, const sheet *all, paper_run run)
         return SEFL_OK;
     return sheet_add(
         out,
-        (const char *[]){ paper_scale(out->o), paper_body_names[run.body], run.protection, run.z,
+        (const char *[]){ paper_body_names[run.body], run.protection, run.z,
                           run.variant ? run.variant->name : "" },
         (double[]){ run.block, run.dropout, run.clients, run.rounds, record_number(last, "values"),
                     record_number(last, "noise_ratio"), record_number(last, "classic_epsilon"),
@@ -230,11 +230,11 @@ static sefl_status add_full(sheet *out, const sheet *all)
             continue;
         const char *hash = record_text(full, "model_sha256"),
                    *clear_hash = record_text(clear, "model_sha256");
-        SEFL_PASS(sheet_add(
-            out,
-            (const char *[]){ paper_scale(out->o), paper_body_names[r->body], r->z, clear_hash,
-                              hash, *hash && strcmp(clear_hash, hash) == 0 ? "yes" : "no" },
-            (double[]){ r->dropout, record_number(full, "rounds") }));
+        SEFL_PASS(
+            sheet_add(out,
+                      (const char *[]){ paper_body_names[r->body], r->z, clear_hash, hash,
+                                        *hash && strcmp(clear_hash, hash) == 0 ? "yes" : "no" },
+                      (double[]){ r->dropout, record_number(full, "rounds") }));
     }
     return SEFL_OK;
 }
@@ -291,11 +291,10 @@ static sefl_status add_claim(sheet *out, const sheet *s, const struct claim *c, 
         }
     if (isnan(best))
         return SEFL_OK;
-    return sheet_add(out,
-                     (const char *[]){ paper_scale(out->o), c->what, paper_body_names[body],
-                                       sheet_get_text(s, at, "z") },
-                     (double[]){ c->percent[body], best, sheet_get(s, at, "block"),
-                                 sheet_get(s, at, "clients") });
+    return sheet_add(
+        out, (const char *[]){ c->what, paper_body_names[body], sheet_get_text(s, at, "z") },
+        (double[]){ c->percent[body], best, sheet_get(s, at, "block"),
+                    sheet_get(s, at, "clients") });
 }
 
 static sefl_status add_claims(sheet *out, const sheet *all)

@@ -88,8 +88,8 @@ sefl_status limit_add(sheet *out, const sheet *all)
             const double total = z_of_total(r), noise = r ? z_of(r) : 0;
             SEFL_PASS(sheet_add(
                 out,
-                (const char *[]){ paper_scale(out->o), paper_body_names[body],
-                                  r ? record_text(r, "z") : "none", record_text(l.fails, "z") },
+                (const char *[]){ paper_body_names[body], r ? record_text(r, "z") : "none",
+                                  record_text(l.fails, "z") },
                 (double[]){ run.block, percent, run.clients, limit_paper(body, percent),
                             record_number(r, "best_test"), record_number(r, "noise_ratio"),
                             record_number(r, "classic_epsilon"), record_number(r, "epsilon_server"),

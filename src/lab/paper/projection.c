@@ -16,7 +16,7 @@
 
 static const char columns[] =
     "size block method seed clients round values perplexity kappa kappa_max "
-    "kappa_sum kappa_sum_max energy";
+    "kappa_sum kappa_sum_max energy " SHEET_ORIGIN;
 
 static const locals_size quick = {
     "quick",
@@ -167,7 +167,7 @@ static sefl_status one_run(const paper_options *o, const locals_size *z, unsigne
     SEFL_TRY(add_row(&r, 0));
     for (unsigned i = 1; i <= z->rounds; i++)
         SEFL_TRY(one_round(&r, i));
-    SEFL_TRY(sheet_save(&r.s));
+    SEFL_TRY(sheet_csv(&r.s));
     paper_say(o, "projection  %s l = %-2u %-10s perplexity %.1f  kappa %.3f  %.1f s", z->name,
               block, r.method, sheet_get(&r.s, z->rounds, "perplexity"),
               sheet_get(&r.s, z->rounds, "kappa"), clock_since(began));

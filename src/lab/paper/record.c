@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/json_read.h"
 #include "privacy/accountant/accountant.h"
 #include "simulate/plan.h"
 #include "simulate/run_folder.h"
@@ -150,6 +151,25 @@ typedef struct reader {
     sefl_buf *settings; /* NULL: not wanted */
 } reader;
 
+/* Reads a number, a string or null. */
+static sefl_status read_cell(sheet_cell *out, jread *j)
+{
+    sefl_status st = SEFL_OK;
+    sefl_buf text = { 0 };
+    *out = (sheet_cell){ .number = NAN };
+    if (jread_peek(j) == 'n')
+        return jread_skip(j);
+    if (jread_peek(j) != '"')
+        return jread_real(j, &out->number);
+    SEFL_TRY(jread_str(j, &text));
+    SEFL_CHECK(text.n > 0 && text.n <= SHEET_TEXT_MAX, SEFL_EPROTO, "a string of %zu bytes",
+               text.n);
+    memcpy(out->text, text.p, text.n);
+done:
+    buf_clear(&text);
+    return st;
+}
+
 /* Reads a member of a record, or of the summary.json of a run, which has other names for some. */
 static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
 {
@@ -164,7 +184,7 @@ static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
         setting_word_at(name, ours, (unsigned)other);
     const int i = setting_word(RECORD_COLUMNS, name);
     if (i >= 0)
-        return sheet_read_cell(&r->row[i], j);
+        return read_cell(&r->row[i], j);
     const char kind = jread_peek(j); /* skips white space */
     const size_t from = j->at;
     SEFL_PASS(jread_skip(j));

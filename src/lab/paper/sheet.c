@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "base/json_read.h"
 
 #include <assert.h>
 #include <math.h>
@@ -25,92 +25,77 @@ sefl_status sheet_add_cells(sheet *s, const sheet_cell *row)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-typedef struct reader {
-    sheet *s;
-    bool scaled, columns; /* that were found to fit */
-    sefl_buf text;
-} reader;
-
-static sefl_status read_text(reader *r, jread *j)
+static sefl_status write_head(sefl_buf *b, const sheet *s)
 {
-    buf_reset(&r->text);
-    return jread_str(j, &r->text);
+    for (const char *p = s->columns; *p; p++)
+        SEFL_PASS(wr_u8(b, *p == ' ' ? ',' : (uint8_t)*p));
+    return wr_u8(b, '\n');
 }
 
-static sefl_status read_columns(reader *r, jread *j)
+static bool is_text(const sheet *s, unsigned column)
 {
-    char want[SETTING_WORD_BYTES];
-    bool more;
-    SEFL_PASS(jread_open(j, '['));
-    for (unsigned n = 0;; n++) {
-        SEFL_PASS(jread_item(j, &more));
-        SEFL_NEED(more == (n < r->s->width), SEFL_EPROTO, "not %u columns", r->s->width);
-        r->columns = !more;
-        if (!more)
-            return SEFL_OK;
-        SEFL_PASS(read_text(r, j));
-        SEFL_NEED(jread_is(&r->text, setting_word_at(want, r->s->columns, n)), SEFL_EPROTO,
-                  "column %u is not %s", n + 1, want);
-    }
+    char name[SETTING_WORD_BYTES];
+    return setting_word(SHEET_TEXTS, setting_word_at(name, s->columns, column)) >= 0;
 }
 
-sefl_status sheet_read_cell(sheet_cell *out, jread *j)
+/* Returns the place of the column in SHEET_ORIGIN; -1: it is not there. */
+static int origin_of(const sheet *s, unsigned column)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf text = { 0 };
+    char name[SETTING_WORD_BYTES];
+    return setting_word(SHEET_ORIGIN, setting_word_at(name, s->columns, column));
+}
+
+/* Reads the cell at *text, which it moves to the next one. */
+static sefl_status read_cell(sheet_cell *out, sefl_span *text, bool is_string)
+{
+    const uint8_t *comma = memchr(text->p, ',', text->n);
+    const sefl_span cell = span_of(text->p, comma ? (size_t)(comma - text->p) : text->n);
     *out = (sheet_cell){ .number = NAN };
-    if (jread_peek(j) == 'n')
-        return jread_skip(j);
-    if (jread_peek(j) != '"')
-        return jread_real(j, &out->number);
-    SEFL_TRY(jread_str(j, &text));
-    SEFL_CHECK(text.n > 0 && text.n <= SHEET_TEXT_MAX, SEFL_EPROTO, "a string of %zu bytes",
-               text.n);
-    memcpy(out->text, text.p, text.n);
-done:
-    buf_clear(&text);
-    return st;
+    *text = span_of(text->p + cell.n + (comma != NULL), text->n - cell.n - (comma != NULL));
+    if (is_string) {
+        SEFL_NEED(cell.n > 0 && cell.n <= SHEET_TEXT_MAX, SEFL_EPROTO, "a text of %zu bytes",
+                  cell.n);
+        memcpy(out->text, cell.p, cell.n);
+    } else if (cell.n > 0) {
+        jread j = jread_over(cell);
+        SEFL_PASS(jread_real(&j, &out->number));
+        SEFL_PASS(jread_end(&j));
+    }
+    return SEFL_OK;
 }
 
-static sefl_status read_row(reader *r, jread *j)
+static sefl_status read_row(sheet *s, sefl_span line)
 {
     sheet_cell row[SHEET_COLUMNS_MAX];
-    const unsigned width = r->s->width;
-    bool more;
-    SEFL_PASS(jread_open(j, '['));
-    for (unsigned n = 0;; n++) {
-        SEFL_PASS(jread_item(j, &more));
-        SEFL_NEED(more == (n < width), SEFL_EPROTO, "a row does not have %u cells", width);
-        if (!more)
-            return sheet_add_cells(r->s, row);
-        SEFL_PASS(sheet_read_cell(&row[n], j));
-    }
+    unsigned commas = 0;
+    for (size_t i = 0; i < line.n; i++)
+        commas += line.p[i] == ',';
+    SEFL_NEED(commas + 1 == s->width, SEFL_EPROTO, "a row does not have %u cells", s->width);
+    for (unsigned i = 0; i < s->width; i++)
+        SEFL_PASS(read_cell(&row[i], &line, is_text(s, i)));
+    SEFL_PASS(sheet_add_cells(s, row));
+    SEFL_NEED(strcmp(sheet_get_text(s, s->rows - 1, "scale"), paper_scale(s->o)) == 0, SEFL_EPROTO,
+              "a row is not of scale %s", paper_scale(s->o));
+    return SEFL_OK;
 }
 
-static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
+/* The first line has the names of the columns, and every line ends with a line feed. */
+static sefl_status read_sheet(sheet *s, sefl_span bytes)
 {
-    reader *r = ctx;
-    sheet *s = r->s;
-    if (jread_is(key, "columns"))
-        return read_columns(r, j);
-    if (jread_is(key, "rows")) {
-        SEFL_NEED(r->columns, SEFL_EPROTO, "\"rows\" before \"columns\"");
-        SEFL_PASS(jread_open(j, '['));
-        for (bool more;;) {
-            SEFL_PASS(jread_item(j, &more));
-            if (!more)
-                return SEFL_OK;
-            SEFL_PASS(read_row(r, j));
-        }
+    sefl_status st = SEFL_OK;
+    sefl_buf head = { 0 };
+    SEFL_TRY(write_head(&head, s));
+    SEFL_CHECK(bytes.n >= head.n && memcmp(bytes.p, head.p, head.n) == 0, SEFL_EPROTO,
+               "not a sheet with these columns");
+    for (size_t at = head.n; at < bytes.n;) {
+        const uint8_t *from = bytes.p + at, *end = memchr(from, '\n', bytes.n - at);
+        SEFL_CHECK(end, SEFL_EPROTO, "the last row is cut off");
+        SEFL_TRY(read_row(s, span_of(from, (size_t)(end - from))));
+        at += (size_t)(end - from) + 1;
     }
-    if (!jread_is(key, "scale") && !jread_is(key, "commit"))
-        return jread_skip(j);
-    SEFL_PASS(read_text(r, j));
-    if (jread_is(key, "scale"))
-        r->scaled = jread_is(&r->text, paper_scale(s->o));
-    else
-        snprintf(s->commits, sizeof s->commits, "%.*s", (int)r->text.n, (const char *)r->text.p);
-    return SEFL_OK;
+done:
+    buf_clear(&head);
+    return st;
 }
 
 /* ---- public ---------------------------------------------------------------------------------- */
@@ -149,7 +134,6 @@ sefl_status sheet_open(sheet *s, const paper_options *o, const char *columns, co
 {
     sefl_status st = SEFL_OK;
     sefl_buf bytes = { 0 };
-    reader r = { .s = s };
     char path[PATH_MAX], text[SHEET_NAME_MAX + 1];
     va_list ap;
     va_start(ap, name);
@@ -157,16 +141,13 @@ sefl_status sheet_open(sheet *s, const paper_options *o, const char *columns, co
     va_end(ap);
     sheet_clear(s);
     sheet_new(s, o, columns, text);
-    SEFL_TRY(paper_path(path, o, "%s.json", text));
+    SEFL_TRY(paper_path(path, o, "%s.csv", text));
     if (!file_exists(path))
         goto done;
     SEFL_TRY(file_read(&bytes, path, SHEET_BYTES_MAX));
-    SEFL_TRY(sefl_at(jread_document(buf_span(&bytes), read_member, &r), "%s", path));
-    SEFL_CHECK(r.scaled && r.columns, SEFL_EPROTO, "%s: not a sheet of scale %s", path,
-               paper_scale(o));
+    SEFL_TRY(sefl_at(read_sheet(s, buf_span(&bytes)), "%s", path));
 done:
     buf_clear(&bytes);
-    buf_clear(&r.text);
     if (st != SEFL_OK)
         sheet_clear(s);
     return st;
@@ -182,12 +163,16 @@ void sheet_clear(sheet *s)
 sefl_status sheet_add(sheet *s, const char *const *texts, const double *numbers)
 {
     sheet_cell row[SHEET_COLUMNS_MAX] = { 0 };
-    char column[SETTING_WORD_BYTES];
-    for (unsigned i = 0; i < s->width; i++)
-        if (setting_word(SHEET_TEXTS, setting_word_at(column, s->columns, i)) >= 0)
+    const char *const origin[] = { paper_scale(s->o), s->o->version, s->o->commit };
+    for (unsigned i = 0; i < s->width; i++) {
+        const int own = origin_of(s, i);
+        if (own >= 0)
+            snprintf(row[i].text, sizeof row[i].text, "%s", origin[own] ? origin[own] : "?");
+        else if (is_text(s, i))
             snprintf(row[i].text, sizeof row[i].text, "%s", *texts++);
         else
             row[i].number = *numbers++;
+    }
     return sheet_add_cells(s, row);
 }
 
@@ -218,8 +203,9 @@ const char *sheet_get_text(const sheet *s, size_t row, const char *column)
 /* True if the row has these texts. */
 static bool has_texts(const sheet *s, size_t row, const char *const *texts)
 {
-    for (const sheet_cell *c = sheet_row(s, row), *end = c + s->width; c < end; c++)
-        if (c->text[0] && strcmp(c->text, *texts++) != 0)
+    for (unsigned i = 0; i < s->width; i++)
+        if (is_text(s, i) && origin_of(s, i) < 0 &&
+            strcmp(sheet_row(s, row)[i].text, *texts++) != 0)
             return false;
     return true;
 }
@@ -235,54 +221,9 @@ void sheet_line(double *y, const sheet *s, const char *const *texts, const char 
     }
 }
 
-static void put_rows(json *j, const sheet *s)
-{
-    json_key(j, "rows"), json_open(j, '[');
-    for (size_t r = 0; r < s->rows; r++) {
-        json_open(j, '[');
-        for (const sheet_cell *c = sheet_row(s, r), *end = c + s->width; c < end; c++)
-            if (c->text[0])
-                json_str(j, c->text);
-            else
-                json_real(j, c->number);
-        json_close(j, ']');
-    }
-    json_close(j, ']');
-}
-
-sefl_status sheet_save(sheet *s)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
-    json j = json_into(&b);
-    char column[SETTING_WORD_BYTES];
-    const char *version = s->o->version, *commit = s->o->commit;
-    const size_t n = strlen(s->commits);
-    if (commit && !strstr(s->commits, commit))
-        snprintf(s->commits + n, sizeof s->commits - n, "%s%s", n > 0 ? " " : "", commit);
-    json_open(&j, '{');
-    json_key(&j, "sheet"), json_str(&j, s->name);
-    json_key(&j, "scale"), json_str(&j, paper_scale(s->o));
-    json_key(&j, "version"), json_str(&j, version ? version : "");
-    json_key(&j, "commit"), json_str(&j, s->commits);
-    json_key(&j, "columns"), json_open(&j, '[');
-    for (unsigned i = 0; i < s->width; i++)
-        json_str(&j, setting_word_at(column, s->columns, i));
-    json_close(&j, ']');
-    put_rows(&j, s);
-    json_close(&j, '}');
-    SEFL_TRY(json_end(&j));
-    SEFL_TRY(wr_fmt(&b, "\n"));
-    SEFL_TRY(paper_write(s->o, buf_span(&b), "%s.json", s->name));
-done:
-    buf_clear(&b);
-    return st;
-}
-
 static sefl_status put_csv(sefl_buf *b, const sheet *s, unsigned column, const sheet_cell *c)
 {
-    char name[SETTING_WORD_BYTES];
-    const bool text = setting_word(SHEET_TEXTS, setting_word_at(name, s->columns, column)) >= 0;
+    const bool text = is_text(s, column);
     if (column > 0)
         SEFL_PASS(wr_u8(b, ','));
     if (text && s->quoted)
@@ -294,16 +235,13 @@ sefl_status sheet_csv(const sheet *s)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
-    const bool scaled = setting_word(s->columns, "scale") >= 0;
     if (s->rows == 0)
         return SEFL_OK;
-    for (const char *p = s->columns; *p; p++)
-        SEFL_TRY(wr_u8(&b, *p == ' ' ? ',' : (uint8_t)*p));
-    SEFL_TRY(wr_fmt(&b, "%s\n", scaled ? "" : ",scale"));
+    SEFL_TRY(write_head(&b, s));
     for (size_t r = 0; r < s->rows; r++) {
         for (unsigned i = 0; i < s->width; i++)
             SEFL_TRY(put_csv(&b, s, i, sheet_row(s, r) + i));
-        SEFL_TRY(scaled ? wr_fmt(&b, "\n") : wr_fmt(&b, ",%s\n", paper_scale(s->o)));
+        SEFL_TRY(wr_u8(&b, '\n'));
     }
     SEFL_TRY(paper_write(s->o, buf_span(&b), "%s.csv", s->name));
 done:

@@ -25,7 +25,7 @@ static double read_back(const paper_options *o, size_t row, const char *column, 
     static const char columns[] =
         "model block scheme key_bits values clients threads run seed quantise_s encrypt_s upload_s "
         "add_s open_s shares_s reveal_s decrypt_s total_s run_s up_bytes down_bytes link_bytes "
-        "shares_bytes";
+        "shares_bytes " SHEET_ORIGIN;
     sheet s = { 0 };
     CHECK_OK(sheet_open(&s, o, columns, "cost/lstm-8-pad"));
     *rows = s.rows;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-static const char columns[] = "model block seconds";
+static const char columns[] = "model block seconds " SHEET_ORIGIN;
 
 static paper_options options(char path[PATH_MAX], bool quick)
 {
@@ -17,7 +17,7 @@ static paper_options options(char path[PATH_MAX], bool quick)
 
 static void put(const paper_options *o, const char *text)
 {
-    CHECK_OK(paper_write(o, span_of_str(text), "t.json"));
+    CHECK_OK(paper_write(o, span_of_str(text), "t.csv"));
 }
 
 static void round_trip(void **state)
@@ -31,7 +31,7 @@ static void round_trip(void **state)
     assert_int_equal(s.rows, 0);
     CHECK_OK(sheet_add(&s, (const char *[]){ "lstm" }, (double[]){ 8, 0.1 }));
     CHECK_OK(sheet_add(&s, (const char *[]){ "lstm" }, (double[]){ 1, NAN }));
-    CHECK_OK(sheet_save(&s));
+    CHECK_OK(sheet_csv(&s));
     sheet_clear(&s);
     o.commit = "def"; /* a later program adds a row */
     CHECK_OK(sheet_open(&s, &o, columns, "t"));
@@ -39,20 +39,24 @@ static void round_trip(void **state)
     assert_true(sheet_get(&s, 0, "seconds") == 0.1);
     assert_true(isnan(sheet_get(&s, 1, "seconds")));
     assert_string_equal(sheet_get_text(&s, 1, "model"), "lstm");
-    CHECK_OK(sheet_save(&s));
-    assert_string_equal(s.commits, "abc def");
+    CHECK_OK(sheet_add(&s, (const char *[]){ "lstm" }, (double[]){ 4, 2e-9 }));
     CHECK_OK(sheet_csv(&s));
     CHECK_OK(paper_path(file, &o, "t.csv"));
     CHECK_OK(file_read(&csv, file, 1000));
-    const char want[] = "model,block,seconds,scale\nlstm,8,0.1,full\nlstm,1,,full\n";
+    const char want[] = "model,block,seconds,scale,version,commit\nlstm,8,0.1,full,1.2,abc\n"
+                        "lstm,1,,full,1.2,abc\nlstm,4,2e-09,full,1.2,def\n";
     assert_int_equal(csv.n, sizeof want - 1);
     assert_memory_equal(csv.p, want, csv.n);
+    double y;
+    sheet_line(&y, &s, (const char *[]){ "lstm" }, "block", (unsigned[]){ 4 }, 1, "seconds");
+    assert_true(y == 2e-9);
     buf_clear(&csv);
     sheet_clear(&s);
     o.quick = true; /* quick and full results never mix */
     CHECK_STATUS(sheet_open(&s, &o, columns, "t"), SEFL_EPROTO);
 }
 
+#define HEAD "model,block,seconds,scale,version,commit\n"
 #define LONG "a string five of which are longer than a cell can be "
 
 static void bad_files(void **state)
@@ -62,22 +66,20 @@ static void bad_files(void **state)
     paper_options o = options(path, false);
     static const char *const bad[] = {
         "",
-        "{",
-        "[]",
-        "{}",
-        "{\"scale\":\"full\"}",
-        "{\"scale\":\"QUICK\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[]}",
-        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\"],\"rows\":[]}",
-        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"time\"],\"rows\":[]}",
-        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\",\"x\"],\"rows\":[]}",
-        "{\"scale\":\"full\",\"rows\":[],\"columns\":[\"model\",\"block\",\"seconds\"]}",
-        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[[1,2]]}",
-        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[[1,2,3,4]]}",
-        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[[\"\",2,3]]}",
-        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[[{},2,3]]}",
-        ("{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],"
-         "\"rows\":[[\"" LONG LONG LONG LONG LONG "\",2,3]]}"),
-        "{\"scale\":\"full\",\"columns\":[\"model\",\"block\",\"seconds\"],\"rows\":[]} x",
+        "model",
+        "model,block,time,scale,version,commit\n",
+        "model,block,seconds,x,scale,version,commit\n",
+        HEAD "lstm,8,0.1,full,1.2,abc",
+        HEAD "lstm,8,0.1,QUICK,1.2,abc\n",
+        HEAD "lstm,8,0.1,full,1.2\n",
+        HEAD "lstm,8,0.1,full,1.2,abc,\n",
+        HEAD "\n",
+        HEAD ",8,0.1,full,1.2,abc\n",
+        HEAD "lstm,x,0.1,full,1.2,abc\n",
+        HEAD "lstm,8,0.1 s,full,1.2,abc\n",
+        HEAD "lstm,8,nan,full,1.2,abc\n",
+        HEAD LONG LONG LONG LONG LONG ",8,0.1,full,1.2,abc\n",
+        HEAD "lstm,8,0.1,full,1.2,abc\nx",
     };
     sheet s = { 0 };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
