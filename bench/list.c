@@ -1,12 +1,11 @@
 #include "bench/bench.h"
 
-extern const cli_command bench_base, bench_text, bench_train;
+extern const cli_command bench_text, bench_train;
 #if !SEFL_CORE_ONLY
 extern const cli_command bench_ahe, bench_2pc, bench_round, bench_ingest;
 #endif
 
 const cli_command *const bench_list[] = {
-    &bench_base,
 #if !SEFL_CORE_ONLY
     &bench_ahe,   &bench_2pc,  &bench_round, &bench_ingest,
 #endif

@@ -88,9 +88,9 @@ misuse privacy
 misuse privacy plan
 misuse privacy spent
 misuse bench nothing
-misuse bench --list base
+misuse bench --list text
 misuse bench --list --json
-misuse bench --json base
+misuse bench --json text
 misuse bench train --clients 8x
 misuse bench train --model gru
 misuse help a b

@@ -47,12 +47,12 @@ $("$SEFL" help --completion)
 EOF
     )
     [ "$words" = version ] || fail "completion of 'vers' gives '$words'"
-    words=$(bash -c ". /dev/stdin; COMP_WORDS=(sefl bench b); COMP_CWORD=2; _sefl; echo \${COMPREPLY[@]}" \
+    words=$(bash -c ". /dev/stdin; COMP_WORDS=(sefl bench te); COMP_CWORD=2; _sefl; echo \${COMPREPLY[@]}" \
         << EOF
 $("$SEFL" help --completion)
 EOF
     )
-    [ "$words" = base ] || fail "completion of 'bench b' gives '$words'"
+    [ "$words" = text ] || fail "completion of 'bench te' gives '$words'"
     words=$(bash -c ". /dev/stdin; COMP_WORDS=(sefl bench train --vo); COMP_CWORD=3; _sefl; echo \${COMPREPLY[@]}" \
         << EOF
 $("$SEFL" help --completion)
@@ -67,18 +67,18 @@ EOF
     [ "$words" = --json ] || fail "completion of 'version --j' gives '$words'"
 fi
 
-expect 0 "$SEFL" bench; says "base"
-expect 2 "$SEFL" bench bsae; says "did you mean 'base'?"
-expect 2 "$SEFL" bench base extra; says '"extra"'
-[ -z "$("$SEFL" bench base --nope 2> /dev/null)" ] || fail "bench talks before it refuses an option"
-expect 2 "$SEFL" bench base --threads 0; says "from 1 to 256"
-expect 2 "$SEFL" bench base --seconds x; says "from 0 to 3600"
-expect 2 "$SEFL" bench base --seconds 0; says "above 0"
-expect 2 "$SEFL" bench --json base; says "name comes first"
+expect 0 "$SEFL" bench; says "text"
+expect 2 "$SEFL" bench tetx; says "did you mean 'text'?"
+expect 2 "$SEFL" bench text extra; says '"extra"'
+[ -z "$("$SEFL" bench text --nope 2> /dev/null)" ] || fail "bench talks before it refuses an option"
+expect 2 "$SEFL" bench text --threads 0; says "from 1 to 256"
+expect 2 "$SEFL" bench text --seconds x; says "from 0 to 3600"
+expect 2 "$SEFL" bench text --seconds 0; says "above 0"
+expect 2 "$SEFL" bench --json text; says "name comes first"
 expect 2 "$SEFL" bench train --vocab 9x; says "--vocab must be a whole number from 1 to"; says "'sefl bench train --help'"
 expect 0 "$SEFL" bench train --help; says "usage: sefl bench train"; says "--vocab N"; says "(1 to 65536; default 20)"
 expect 0 "$SEFL" bench --list; says "--vocab N"
-expect 0 "$SEFL" bench base --json --seconds 0.01
+expect 0 "$SEFL" bench text --json --seconds 0.01
 printf '%s\n' "$out" | while IFS= read -r line; do
     for key in bench case value unit threads commit cpu; do
         case $line in "{"*"\"$key\":"*"}") ;; *) fail "no key $key in $line" ;; esac

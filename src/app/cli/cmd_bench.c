@@ -34,7 +34,7 @@ const cli_command cmd_bench = {
     .summary = "measure this machine's speed and compare it with the best possible",
     .about = "Runs the benchmark NAME. Without NAME, lists the benchmarks and their options. 'sefl "
              "bench NAME --help' describes one benchmark.",
-    .example = "sefl bench base --json",
+    .example = "sefl bench text --json",
     .commands = bench_list,
     CLI_OPTIONS(wish),
     CLI_RUN(list_benches, "[NAME]", NULL, offsetof(wish, name)),
