@@ -14,7 +14,7 @@ cd "$dir"
 
 if [ -z "$text" ]; then # no text was given: generate some
     text=text
-    "$sefl" data synth --out text --clients 1 --tokens 8000 --seed 7 > /dev/null
+    "$sefl" synth --out text --clients 1 --tokens 8000 --seed 7 > /dev/null
     rm -r text/client-000
 fi
 "$sefl" data stats "$text"

@@ -101,7 +101,7 @@ def texts(o):
     os.makedirs(base, exist_ok=True)
     source = o.data or os.path.join(base, "all")
     if not o.data and not os.path.exists(source):
-        run([o.sefl, "data", "synth", "--out", source, "--clients", "1", "--tokens", "2020000",
+        run([o.sefl, "synth", "--out", source, "--clients", "1", "--tokens", "2020000",
              "--seed", "1"])
     train = os.path.join(source, "train.txt")
     with open(train) as f:

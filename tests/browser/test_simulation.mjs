@@ -16,8 +16,8 @@ const { context, close } = await open();
 let child;
 
 async function run() {
-    const text = spawnSync(sefl, ['data', 'synth', '--out', `${dir}/text`, '--tokens', '60000']);
-    must(text.status === 0, `sefl data synth: ${text.stderr}`);
+    const text = spawnSync(sefl, ['synth', '--out', `${dir}/text`, '--tokens', '60000']);
+    must(text.status === 0, `sefl synth: ${text.stderr}`);
     fs.writeFileSync(`${dir}/experiment.yml`, '');
     const options = settings.flatMap((s) => ['--set', s]);
     const log = fs.openSync(`${dir}/log`, 'w');

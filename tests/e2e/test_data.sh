@@ -10,9 +10,9 @@ expect 2 "$SEFL" data stat x; says "did you mean 'stats'?"
 expect 2 "$SEFL" data stats; says "requires a file or folder"
 expect 2 "$SEFL" data vocab x; says "requires --out"
 expect 2 "$SEFL" data split x --out y; says "requires --clients"
-expect 2 "$SEFL" data synth --out "$dir/s" --clients 0; says "1 to"
-expect 2 "$SEFL" data synth --out "$dir/s" --alpha 0,5; says "from 0 to 1000"
-expect 2 "$SEFL" data synth --out "$dir/s" --tokns 5; says "did you mean --tokens?"
+expect 2 "$SEFL" synth --out "$dir/s" --clients 0; says "1 to"
+expect 2 "$SEFL" synth --out "$dir/s" --alpha 0,5; says "from 0 to 1000"
+expect 2 "$SEFL" synth --out "$dir/s" --tokns 5; says "did you mean --tokens?"
 expect 2 "$SEFL" data split x --out y --clients 2 --by topic; says "one of: contiguous"
 expect 2 "$SEFL" data stats x --format xml; says "one of: guess"
 expect 1 "$SEFL" data stats "$dir/none"; says "No such file"
@@ -30,19 +30,19 @@ printf 'id,text\n1,"a b\nc"\n2,d\n' > "$dir/docs.csv"
 expect 0 "$SEFL" data stats "$dir/docs.csv" --json; says '"documents":2'; says '"tokens":7'; json
 
 # generated text: the same bytes for the same seed
-expect 0 "$SEFL" data synth --out "$dir/s" --clients 3 --tokens 20000 --seed 5
+expect 0 "$SEFL" synth --out "$dir/s" --clients 3 --tokens 20000 --seed 5
 says "best possible perplexity 4."
-expect 0 "$SEFL" data synth --out "$dir/t" --clients 3 --tokens 20000 --seed 5 --json; json
+expect 0 "$SEFL" synth --out "$dir/t" --clients 3 --tokens 20000 --seed 5 --json; json
 says '"best_perplexity":4.'
 (cd "$dir/s" && find . -type f -exec sha256sum {} + | sort) > "$dir/s.sums"
 (cd "$dir/t" && find . -type f -exec sha256sum {} + | sort) > "$dir/t.sums"
 cmp -s "$dir/s.sums" "$dir/t.sums" || fail "two runs with one seed differ"
-expect 1 "$SEFL" data synth --out "$dir/t" --clients 3 --tokens 20000 --seed 6
+expect 1 "$SEFL" synth --out "$dir/t" --clients 3 --tokens 20000 --seed 6
 says "train.txt exists: use --force to replace it"
 cmp -s "$dir/s/train.txt" "$dir/t/train.txt" || fail "a refused run changed the text"
 mkdir -p "$dir/only/client-000"
-expect 1 "$SEFL" data synth --out "$dir/only"; says "already has client-000"
-expect 0 "$SEFL" data synth --out "$dir/t" --clients 3 --tokens 20000 --seed 6 --force
+expect 1 "$SEFL" synth --out "$dir/only"; says "already has client-000"
+expect 0 "$SEFL" synth --out "$dir/t" --clients 3 --tokens 20000 --seed 6 --force
 if cmp -s "$dir/s/train.txt" "$dir/t/train.txt"; then fail "two seeds give one text"; fi
 [ "$(cat "$dir"/s/client-*/train.txt | sort | sha256sum)" = "$(sort "$dir/s/train.txt" | sha256sum)" ] ||
     fail "the pooled text is not that of the clients"
@@ -108,7 +108,7 @@ done
 # an existing client file is detected where it would be created
 mkdir -p "$dir/odd/client-000"
 ln -s ../../v2 "$dir/odd/client-000/valid.txt"
-expect 2 "$SEFL" data synth --out "$dir/odd" --clients 1 --tokens 1000 --force
+expect 2 "$SEFL" synth --out "$dir/odd" --clients 1 --tokens 1000 --force
 says "valid.txt is not a regular file"
 [ -L "$dir/odd/client-000/valid.txt" ] || fail "the client's link was replaced"
 
@@ -119,10 +119,10 @@ for sig in INT TERM KILL; do
     if [ $sig = INT ]; then
         python3 -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
-os.execv(sys.argv[1], sys.argv[1:])' "$SEFL" data synth --out "$dir/big-$sig" --tokens 900000000 \
+os.execv(sys.argv[1], sys.argv[1:])' "$SEFL" synth --out "$dir/big-$sig" --tokens 900000000 \
             --clients 2 2> "$dir/big.err" &
     else
-        "$SEFL" data synth --out "$dir/big-$sig" --tokens 900000000 --clients 2 2> "$dir/big.err" &
+        "$SEFL" synth --out "$dir/big-$sig" --tokens 900000000 --clients 2 2> "$dir/big.err" &
     fi
     pid=$!
     n=0
@@ -169,6 +169,6 @@ if [ -c /dev/full ]; then
     [ "$rc" -eq 1 ] || fail "writing to a full disk exits $rc"
 fi
 expect 1 "$SEFL" data vocab "$dir/s" --out "$dir/no/such/folder"; says "cannot create"
-expect 1 sh -c 'ulimit -f 20; exec "$@"' sh "$SEFL" data synth --out "$dir/limit"; says "File too large"
+expect 1 sh -c 'ulimit -f 20; exec "$@"' sh "$SEFL" synth --out "$dir/limit"; says "File too large"
 [ -z "$(find "$dir/limit" -name '*.tmp-*')" ] || fail "a full disk leaves an unfinished file"
 echo ok

@@ -6,7 +6,7 @@ set -eu
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 export SEFL_CUDA_PLUGIN="$SEFL_FAKE_ENGINE"
 
-expect 0 "$SEFL" data synth --out "$dir/text" --tokens 6000 --seed 3
+expect 0 "$SEFL" synth --out "$dir/text" --tokens 6000 --seed 3
 small="--data $dir/text --vocab $dir/text/vocab.txt --block 4 --epochs 2 --lr 0.5
     --set model.embed=16 --set model.hidden=16 --set model.batch=8 --set model.steps=10"
 

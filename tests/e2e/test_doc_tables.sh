@@ -90,14 +90,21 @@ same "calls" http.h
 "$SEFL" config table > "$dir/code"
 diff -u docs/SETTINGS.md "$dir/code" || fail "docs/SETTINGS.md is old: 'sefl config table > docs/SETTINGS.md'"
 
-# a setting that train, tasks and experiments share has one description; defaults may differ, and `name` is their own
-awk -F' [|] ' '/^## / { on = /train|task|experiment/ }
+# a setting that train, tasks and experiments share has one description; defaults may differ, and `name` is their own.
+# train's are in its help, where words are wrapped, and values and default follow in brackets
+"$SEFL" train --help | awk '/^  [a-z]/ { print line; line = "" } { $1 = $1; line = line " " $0 } END { print line }
+    /^settings for/ { line = ""; print "## train" }' | sed -n '/^## train/,$s/^ *//p' > "$dir/train"
+awk -F' [|] ' 'FNR == NR { key = $0; sub(/ .*/, "", key); sub(/^[^ ]* /, ""); train["| `" key "`"] = tolower(substr($0, 1, 1)) substr($0, 2); next }
+    /^## / { on = /task|experiment/ }
     on && /^[|] `/ && !/^[|] `name`/ {
-        if ($1 in meaning) n++
-        if ($1 in meaning && meaning[$1] != $4) { print $1, $4, meaning[$1]; bad = 1 }
-        meaning[$1] = $4
+        what = $4; sub(/ [|]$/, "", what)
+        if ($1 in meaning || $1 in train) n++
+        if ($1 in train) trains++
+        if ($1 in meaning && meaning[$1] != what) { print $1, what, meaning[$1]; bad = 1 }
+        if ($1 in train && index(train[$1], what) != 1) { print $1, what, train[$1]; bad = 1 }
+        meaning[$1] = what
     }
-    END { exit bad || n < 80 }' "$dir/code" || fail "a shared setting has two descriptions"
+    END { exit bad || n < 80 || trains < 40 }' "$dir/train" "$dir/code" || fail "a shared setting has two descriptions"
 
 # metrics of both servers
 scripts/metrics-table > "$dir/code"

@@ -81,7 +81,7 @@ grep -q OPERATING.md "$SEFL_SOURCE/tests/e2e/test_operating.sh" || fail "nobody 
 [ $ran -ge 5 ] || fail "only $ran blocks were run"
 
 # ---- names exist ------------------------------------------------------------------------
-commands=$("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+commands=$("$SEFL" help | sed -n 's/^  \([a-z]*\) .*/\1/p')
 cd "$SEFL_SOURCE"
 grep -ho '`sefl [a-z][a-z0-9]*\( [a-z][a-z0-9]*\)\?' README.md CONTRIBUTING.md CHANGELOG.md docs/*.md examples/README.md |
     sort -u | while read -r _ command action; do

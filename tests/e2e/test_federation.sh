@@ -89,7 +89,7 @@ done
 # They start from a model that was trained on public text, and train its body alone.
 note "single records, from a public start"
 fed_names=
-"$SEFL" data synth --out "$dir/open" --clients 1 --tokens 4000 --seed 9 > /dev/null || fail "data synth"
+"$SEFL" synth --out "$dir/open" --clients 1 --tokens 4000 --seed 9 > /dev/null || fail "synth"
 "$SEFL" train --data "$dir/open" --vocab "$dir/open/vocab.txt" --out "$dir/start" --block 8 --epochs 1 --quiet \
     --set model.embed=16 --set model.hidden=16 --set model.layers=1 --set model.batch=5 --set model.steps=20 \
     > /dev/null || fail "train"

@@ -26,7 +26,7 @@ try() { # COMMAND FOLDER: runs its example there
     (cd "$2" && sh -eu "$dir/example") > "$dir/out" 2>&1
 }
 ran=0
-for c in $("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+for c in $("$SEFL" help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
     where=$dir/work-$c
     rc=0
     case $c in

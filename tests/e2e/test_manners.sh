@@ -40,8 +40,9 @@ described() { # INDENT COMMAND...: has a help with an example, and its options a
     narrow "sefl $* --help" help
 }
 asked=0
-commands=$("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+commands=$("$SEFL" help | sed -n 's/^  \([a-z]*\) .*/\1/p')
 "$SEFL" help --man man
+"$SEFL-lab" help --man man
 "$SEFL" help --completion > completion
 [ "$(echo "$commands" | wc -l)" -ge 8 ] || fail "the list of commands: $commands"
 for c in $commands; do

@@ -15,7 +15,7 @@ limit=$((ms ? 60 : 3000))
 sefl() { expect 0 "$SEFL" "$@"; }
 digits() { printf '%s\n' "$out" | sed -n 's/^digits *//p'; }
 
-"$SEFL" data synth --out made --clients 6 --tokens 3000 --seed 1 > /dev/null
+"$SEFL" synth --out made --clients 6 --tokens 3000 --seed 1 > /dev/null
 sefl operator init north --role aggregator --name North --host "127.0.0.1:$port" --sites w-1,w-2,w-3,w-4,w-5,w-6
 north=$(digits)
 sefl operator init south --role csp --name South --host "127.0.0.1:$((port + 1))" --sites w-1,w-2,w-3,w-4,w-5,w-6 \

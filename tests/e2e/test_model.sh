@@ -14,7 +14,7 @@ expect 2 "$SEFL" model generate "$dir/m" --vocab x --temperature 0; says "the mi
 expect 2 "$SEFL" model new "$dir/m" --vocab x --layers 99; says "from 1 to 32"
 expect 1 "$SEFL" model info "$dir/none"; says "No such file"
 
-expect 0 "$SEFL" data synth --out "$dir/s" --clients 2 --tokens 3000 --seed 1
+expect 0 "$SEFL" synth --out "$dir/s" --clients 2 --tokens 3000 --seed 1
 words=$dir/s/vocab.txt
 
 for kind in lstm transformer; do

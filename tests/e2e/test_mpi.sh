@@ -4,9 +4,9 @@ set -eu
 [ "$SEFL_CORE_ONLY" = 0 ] || exit 0
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
-if ! "$SEFL" version | grep -q '^MPI '; then # a build without MPI shows nothing of it
+if ! "$SEFL-lab" version | grep -q '^MPI '; then # a build without MPI shows nothing of it
     ! "$SEFL" simulate --help | grep -q groups || fail "--groups in a build without MPI"
-    ! ldd "$SEFL" | grep -q libmpi || fail "linked with MPI"
+    ! ldd "$SEFL-lab" | grep -q libmpi || fail "linked with MPI"
     exit 0
 fi
 case $SEFL_SANITIZE in

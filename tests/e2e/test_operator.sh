@@ -29,7 +29,7 @@ expect 2 "$SEFL" operator init north --role aggregator --name North --host a --d
 
 # ---- two organisations ------------------------------------------------------------------------------
 mkdir mail made
-"$SEFL" data synth --out made --clients 5 --tokens 3000 --seed 1 > /dev/null
+"$SEFL" synth --out made --clients 5 --tokens 3000 --seed 1 > /dev/null
 by North operator init north --role aggregator --name North --host "127.0.0.1:$port" --sites $sites --population wards
 says "never through"; says "by voice or"
 north=$(digits)

@@ -77,7 +77,7 @@ echo mine > foreign/file
 expect 1 "$SEFL" paper --quick --results foreign; says "is not a results folder"
 
 # ---- text of a folder: two processes share the runs
-expect 0 "$SEFL" data synth --out text2 --tokens 60000
+expect 0 "$SEFL" synth --out text2 --tokens 60000
 "$SEFL" paper --quick --data text2 --results shared --figure dropout > other 2>&1 &
 other=$!
 expect 0 "$SEFL" paper --quick --data text2 --results shared --figure dropout

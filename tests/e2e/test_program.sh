@@ -21,7 +21,7 @@ expect 2 "$SEFL" help bech; says "did you mean 'bench'?"
 expect 2 "$SEFL" help bench version; says "\"version\""
 
 # every command has help with an example, by `sefl help X` and `sefl X --help`
-for c in $("$SEFL" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+for c in $("$SEFL" help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
     expect 0 "$SEFL" help "$c"; says "example:"; says "usage: sefl $c"
     first=$out
     expect 0 "$SEFL" "$c" --help
@@ -30,6 +30,8 @@ done
 
 expect 0 "$SEFL" help --man "$dir/man"
 grep -q "^.SH COMMANDS" "$dir/man/sefl.1" || fail "no commands in sefl.1"
+expect 0 "$SEFL-lab" help --man "$dir/man"
+grep -q "^.SH NAME" "$dir/man/sefl-bench.1" || fail "no sefl-bench.1"
 expect 1 "$SEFL" help --man "$dir/none/man"; says "none/man"
 for c in train model data bench; do
     wide=$("$SEFL" help $c | sed '/^example:/,$d' | awk 'length > 80')

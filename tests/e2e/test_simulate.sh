@@ -165,7 +165,7 @@ says "rounds.threshold to 2 or less"
 
 # the test text: the best and the last model, once the run is over; nothing else reads it
 test_of() { grep -o "\"$2_test_perplexity\":[0-9.e+]*" "runs/$1/summary.json" | cut -d: -f2; }
-"$SEFL" data synth --out text --clients 2 --tokens 3000 > /dev/null 2>&1
+"$SEFL" synth --out text --clients 2 --tokens 3000 > /dev/null 2>&1
 expect 0 "$SEFL" simulate -c e.yml --set name=tested --set data.path=text --set rounds.count=3 --set training.lr=1
 says "test        "; says "at the end"
 for m in best last; do

@@ -4,7 +4,7 @@ set -eu
 # shellcheck source=tests/e2e/e2e.lib.sh
 . "$SEFL_SOURCE/tests/e2e/e2e.lib.sh"
 
-expect 0 "$SEFL" data synth --out "$dir/text" --tokens 20000 --clients 2 --seed 3
+expect 0 "$SEFL" synth --out "$dir/text" --tokens 20000 --clients 2 --seed 3
 small="--data $dir/text --vocab $dir/text/vocab.txt --block 8 --epochs 2 --lr 0.01 --set training.optimiser=adam
     --set model.embed=24 --set model.hidden=24 --set model.batch=10 --set model.steps=20"
 
@@ -94,7 +94,7 @@ ln -s ../text/vocab.txt "$dir/odd/vocab.txt"
 
 # the claim of docs/TRAINING.md: within 10 % of the best possible, in under a minute (SEFL_SOAK)
 if [ -n "${SEFL_SOAK:-}" ]; then
-    expect 0 "$SEFL" data synth --out "$dir/synth" --tokens 300000
+    expect 0 "$SEFL" synth --out "$dir/synth" --tokens 300000
     begin=$(date +%s)
     expect 0 "$SEFL" train --data "$dir/synth" --epochs 4 --block 1 --lr 0.005 --set training.optimiser=adam \
         --set model.embed=48 --set model.hidden=96 --set model.layers=1 --set training.dropout=0

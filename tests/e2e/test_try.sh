@@ -8,7 +8,7 @@ set -eu
 cd "$dir"
 
 # ---- text as people have it: a letter, records, a compressed file, a picture -------------------
-"$SEFL" data synth --out synth --tokens 12000 --seed 3 > synth.log 2>&1 || fail "synth"
+"$SEFL" synth --out synth --tokens 12000 --seed 3 > synth.log 2>&1 || fail "synth"
 mkdir -p mine/sub
 { echo "Dear Ms Müller,"; head -n 300 synth/train.txt; } > mine/letter.txt
 sed -n '301,500p' synth/train.txt | awk '{ printf "{\"text\": \"%s.\"}\n", $0 }' > mine/notes.jsonl

@@ -89,7 +89,7 @@ $python "$program" start "$dir/tour.safetensors"
 federate toured 3 "$dir/tour.safetensors"
 program=$dir/tour/numpy_client.py
 federate numpy 2 "$dir/tour.safetensors"
-"$SEFL" data synth --out "$dir/text" > /dev/null 2>&1
+"$SEFL" synth --out "$dir/text" > /dev/null 2>&1
 "$SEFL" train --data "$dir/text" --max-steps 20 --out "$dir/run" > /dev/null 2>&1 || fail "train"
 expect 0 $python "$dir/tour/generate.py" "$dir/run/model.safetensors" "$dir/run/vocab.txt"
 [ "$(printf '%s' "$out" | wc -w)" -ge 10 ] || fail "generate.py prints: $out"

@@ -3,15 +3,15 @@
 #include "base/suggest.h"
 #include "cli/options.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { COMMANDS_MAX = 64 }; /* of which cli_unknown chooses */
-
-#define ENTRY(name) &cmd_##name,
-const cli_command *const cli_commands[] = { CLI_COMMANDS(ENTRY) NULL };
-#undef ENTRY
 
 const char *cli_word(const cli_command *c)
 {
@@ -21,18 +21,45 @@ const char *cli_word(const cli_command *c)
 
 const cli_command *cli_find(const cli_command *parent, const char *word)
 {
-    const cli_command *const *c = parent ? parent->commands : cli_commands;
+    const cli_command *const *c = parent->commands;
     while (*c && strcmp(cli_word(*c), word) != 0)
         c++;
     return *c;
 }
 
+const cli_entry *cli_entry_find(const char *word)
+{
+    for (const cli_entry *e = cli_commands; e->name; e++)
+        if (strcmp(e->name, word) == 0)
+            return e;
+    return NULL;
+}
+
+const char *cli_summary(const cli_command *c)
+{
+    return c->summary ? c->summary : cli_entry_find(c->name)->summary;
+}
+
+sefl_status cli_start_lab(const char *const *argv)
+{
+    char path[PATH_MAX + 16];
+    const ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
+    SEFL_NEED(n > 0 && n < PATH_MAX, SEFL_EIO,
+              "cannot find this program's file: /proc/self/exe: %s", strerror(errno));
+    path[n] = 0;
+    strcpy(strrchr(path, '/') + 1, "sefl-lab");
+    execv(path, (char *const *)(uintptr_t)argv); /* execv changes nothing there */
+    const sefl_status st = errno == ENOENT ? SEFL_ENOTFOUND : SEFL_EIO;
+    return sefl_fail(st, "a command of the laboratory: cannot start %s: %s%s", path,
+                     strerror(errno), st == SEFL_ENOTFOUND ? " (Debian package sefl-lab)" : "");
+}
+
 int cli_unknown(const cli_command *parent, const char *word)
 {
-    const cli_command *const *c = parent ? parent->commands : cli_commands;
     const char *names[COMMANDS_MAX + 1] = { 0 };
-    for (size_t i = 0; i < COMMANDS_MAX && c[i]; i++)
-        names[i] = cli_word(c[i]);
+    for (size_t i = 0;
+         i < COMMANDS_MAX && (parent ? !!parent->commands[i] : !!cli_commands[i].name); i++)
+        names[i] = parent ? cli_word(parent->commands[i]) : cli_commands[i].name;
     const char *near = suggest_name(word, names);
     fprintf(stderr, "sefl%s%s: unknown command \"%.64s\"; ", parent ? " " : "",
             parent ? parent->name : "", word);
@@ -46,7 +73,7 @@ int cli_unknown(const cli_command *parent, const char *word)
 void cli_print_help(const cli_command *c)
 {
     sefl_buf text = { 0 };
-    printf("sefl %s: %s\n\n", c->name, c->summary);
+    printf("sefl %s: %s\n\n", c->name, cli_summary(c));
     if (options_help(&text, c) == SEFL_OK)
         printf("%.*s", (int)text.n, (const char *)text.p);
     printf("\nexample:\n  %s\n", c->example);

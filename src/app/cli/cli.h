@@ -1,10 +1,14 @@
-/* cli: the `sefl` program, with one file per subcommand. Results go to stdout, progress and errors
- * to stderr. The exit code is 0 for success, 1 for failure, 2 for wrong usage.
+/* cli: the programs `sefl` and `sefl-lab` (the laboratory), with one file per command. Results go to
+ * stdout, progress and errors to stderr. The exit code is 0 for success, 1 for failure, 2 for wrong
+ * usage.
  *
- * To add a command, write cmd_NAME.c with its `const cli_command cmd_NAME` and add NAME to one of
- * the lists below. Parsing, help, the man page, completion and suggestions for mistyped words all
- * use the command's tables (options.h). A command may have commands of its own: `sefl bench` has
- * one for each benchmark (bench/bench.h). */
+ * To add a command, write cmd_NAME.c with its `const cli_command cmd_NAME` and add a line to the
+ * list below. Parsing, help, the man page, completion and suggestions for mistyped words all use
+ * the command's tables (options.h). A command may have commands of its own: `sefl bench` has one
+ * for each benchmark (bench/bench.h).
+ *
+ * `sefl COMMAND` works for all commands: for those of the laboratory, `sefl` becomes `sefl-lab`,
+ * from its own folder. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
@@ -27,7 +31,7 @@ struct setting_def;
 
 typedef struct cli_command {
     const char *name;    /* "bench"; "bench round" for a command of `sefl bench` */
-    const char *summary; /* one line */
+    const char *summary; /* one line; NULL: in CLI_COMMANDS */
     const char *about;   /* help text before the options, wrapped when printed; may be NULL */
     const char *notes;   /* help text after the options; may be NULL */
     const struct setting_def *noted; /* settings of another file, listed after notes; may be NULL */
@@ -56,63 +60,96 @@ typedef struct cli_command {
     bool never_misuse;  /* every failure after parsing has exit code 1 */
 } cli_command;
 
-/* Commands that need more libraries than libc, libm and CBLAS; their files are in
- * src/app/cli/full. */
+typedef enum cli_program { CLI_SEFL, CLI_LAB, CLI_BOTH } cli_program;
+
+/* Commands that need more libraries than libc, libm and CBLAS; their files are in folders `full`. */
 #if SEFL_CORE_ONLY
 #define CLI_FULL_COMMANDS(X)
+#define CLI_FULL_LAB_COMMANDS(X)
 #else
-#define CLI_FULL_COMMANDS(X) \
-    X(try)                   \
-    X(key)                   \
-    X(ca)                    \
-    X(enroll)                \
-    X(provision)             \
-    X(operator)              \
-    X(task)                  \
-    X(status)                \
-    X(logs)                  \
-    X(aggregator)            \
-    X(csp)                   \
-    X(client)                \
-    X(init)                  \
-    X(config)                \
-    X(simulate)              \
-    X(plan)                  \
-    X(compare)               \
-    X(paper)                 \
-    X(verify)                \
-    X(audit)                 \
-    X(doctor)
+/* clang-format off */
+#define CLI_FULL_COMMANDS(X)                                                                       \
+    X(SEFL, try, "federate your own raw text on this machine")                                     \
+    X(SEFL, key, "create, show or check CSP's secret key; create a signing key")                   \
+    X(SEFL, ca, "manage an operator's CA and its server's trust list")                             \
+    X(SEFL, enroll, "join a federation: get a key, a certificate and the servers' keys")           \
+    X(SEFL, provision, "create a trial federation, on one machine or on several")                  \
+    X(SEFL, operator, "set up one organisation's server: keys, card, tokens, tasks")               \
+    X(SEFL, task, "create, sign, show, check, queue, pause, resume and end a task")                \
+    X(SEFL, status, "show what the servers and clients on this machine are doing")                 \
+    X(SEFL, logs, "show the logs of servers and clients, merged by time")                          \
+    X(SEFL, aggregator, "run the aggregation server of a federation")                              \
+    X(SEFL, csp, "run the cryptography service provider of a federation")                          \
+    X(SEFL, client, "take part in a federation with the data on this machine")                     \
+    X(SEFL, init, "write a commented settings file to start from")                                 \
+    X(SEFL, config, "check a settings file, or list the keys that it can contain")                 \
+    X(SEFL, verify, "replay audit logs, ledgers, models and receipts")                             \
+    X(SEFL, audit, "replay the record of an audited noise session")                                \
+    X(SEFL, doctor, "check this machine, and a settings file with all the files it names")
+#define CLI_FULL_LAB_COMMANDS(X)                                                                   \
+    X(LAB, simulate, "run a whole federation in one process, from an experiment file")             \
+    X(LAB, plan, "predict the cost and the epsilon of an experiment before it runs")               \
+    X(LAB, compare, "show runs side by side: perplexity, epsilon, seconds, bytes")                 \
+    X(LAB, paper, "repeat the paper's evaluation and draw its figures")
 #endif
 
-/* All commands, in the order of `sefl help`. */
-#define CLI_COMMANDS(X)  \
-    X(demo)              \
-    X(report)            \
-    X(train)             \
-    X(model)             \
-    X(data)              \
-    X(privacy)           \
-    CLI_FULL_COMMANDS(X) \
-    X(bench)             \
-    X(version)           \
-    X(help)
+/* All commands, in the order of `sefl help`: program, name, summary. */
+#define CLI_COMMANDS(X)                                                                            \
+    X(SEFL, demo, "run a whole secure federation on this machine")                                 \
+    X(SEFL, report, "summarise runs and write an HTML report")                                     \
+    X(SEFL, model, "create, inspect, evaluate and convert models; generate text")                  \
+    X(SEFL, data, "count and split training text; build vocabularies")                             \
+    X(SEFL, privacy, "plan a privacy budget, create a ledger, or show what it has spent")          \
+    CLI_FULL_COMMANDS(X)                                                                           \
+    X(BOTH, version, "print version, commit, compiler, CPU features and libraries")                \
+    X(BOTH, help, "list the commands, or describe one command")                                    \
+    CLI_FULL_LAB_COMMANDS(X)                                                                       \
+    X(LAB, train, "train a language model on this machine, without a federation")                  \
+    X(LAB, synth, "generate training text whose best possible perplexity is known")                \
+    X(LAB, bench, "measure this machine's speed and compare it with the best possible")
+/* clang-format on */
 
-#define CLI_DECLARE(name) extern const cli_command cmd_##name;
+#define CLI_DECLARE(program, name, summary) extern const cli_command cmd_##name;
 CLI_COMMANDS(CLI_DECLARE)
 #undef CLI_DECLARE
 
-/* Ends with NULL. */
-extern const cli_command *const cli_commands[];
+typedef struct cli_entry {
+    cli_program program;
+    const char *name, *summary;
+    const cli_command *command; /* NULL: only the other program has it */
+} cli_entry;
+
+/* In main.c and lab_main.c: all commands, up to a NULL name; the program that runs. */
+extern const cli_entry cli_commands[];
+extern const cli_program cli_this;
+int cli_main(int argc, char **argv);
+
+/* A library of this program that `sefl version` shows. */
+typedef struct cli_library {
+    const char *name, *version;
+} cli_library;
+enum { CLI_LIBRARIES_MAX = 4 };
+/* Fills in the libraries that only this program uses; returns their number. */
+size_t cli_libraries(cli_library out[CLI_LIBRARIES_MAX]);
+
+/* Returns the entry of that name; NULL if there is none. */
+const cli_entry *cli_entry_find(const char *word);
+const char *cli_summary(const cli_command *c);
+
+/* Becomes sefl-lab, the file in the folder of this program, with these arguments: a NULL ends
+ * them, and the first is the name of the program. Returns only if that fails. */
+sefl_status cli_start_lab(const char *const *argv) SEFL_MUST_CHECK;
+/* Runs a command that only the other program has: returns the exit code if that fails. */
+int cli_other(const cli_entry *e, const char *const *argv);
 
 /* Returns the last word of the command's name: "round" for "bench round". */
 const char *cli_word(const cli_command *c);
 
-/* Returns the command of that name; NULL if there is none. parent: the command whose commands are
- * searched; NULL: the program. */
+/* Returns the command of that name among those of the parent; NULL if there is none. */
 const cli_command *cli_find(const cli_command *parent, const char *word);
 
-/* Reports an unknown command and suggests a similar name; returns CLI_MISUSE. */
+/* Reports an unknown command of the parent (NULL: of the programs) and suggests a similar name;
+ * returns CLI_MISUSE. */
 int cli_unknown(const cli_command *parent, const char *word);
 
 /* Prints the command's help to stdout. */

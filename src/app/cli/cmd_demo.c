@@ -216,7 +216,6 @@ static const setting_def options[] = { { 0 } };
 
 const cli_command cmd_demo = {
     .name = "demo",
-    .summary = "run a whole secure federation on this machine",
     .about = SEFL_CORE_ONLY
                  ? "Tests the base layer on this machine. A core-only build has no federation."
                  : "Generates keys and text, starts CSP, the aggregation server and the clients as "

@@ -11,8 +11,11 @@ static void list_commands(void)
     printf("sefl %s: secure federated learning\n\n"
            "usage: sefl COMMAND [options]\n\ncommands:\n",
            sefl_version());
-    for (size_t i = 0; cli_commands[i]; i++)
-        printf("  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
+    for (const cli_entry *e = cli_commands; e->name; e++) {
+        if (e->program == CLI_LAB && e[-1].program != CLI_LAB)
+            printf("\ncommands of the laboratory (program sefl-lab):\n");
+        printf("  %-10s %s\n", e->name, e->summary);
+    }
     printf("\n'sefl COMMAND --help' describes a command and shows an example.\n");
 }
 
@@ -41,15 +44,23 @@ static void complete_command(const cli_command *c)
     printf(c->commands ? "        esac ;;\n" : " ;;\n");
 }
 
+/* `sefl` writes the script, with the cases of the laboratory's commands from sefl-lab if it is
+ * there; sefl-lab writes those cases and the end of the script. */
 static void completion(void)
 {
-    printf("# bash completion for sefl, written by 'sefl help --completion'\n_sefl()\n{\n"
-           "    local cur=${COMP_WORDS[COMP_CWORD]} commands actions= options=\n    commands='");
-    for (size_t i = 0; cli_commands[i]; i++)
-        printf("%s%s", i ? " " : "", cli_commands[i]->name);
-    printf("'\n    case ${COMP_WORDS[1]} in\n");
-    for (size_t i = 0; cli_commands[i]; i++)
-        complete_command(cli_commands[i]);
+    if (cli_this == CLI_SEFL) {
+        printf("# bash completion for sefl, written by 'sefl help --completion'\n_sefl()\n{\n"
+               "    local cur=${COMP_WORDS[COMP_CWORD]} commands actions= options=\n"
+               "    commands='");
+        for (const cli_entry *e = cli_commands; e->name; e++)
+            printf("%s ", e->name);
+        printf("'\n    case ${COMP_WORDS[1]} in\n");
+    }
+    for (const cli_entry *e = cli_commands; e->name; e++)
+        if (e->command && (cli_this == CLI_SEFL || e->program == CLI_LAB))
+            complete_command(e->command);
+    if (cli_this == CLI_SEFL && fflush(stdout) == 0)
+        (void)!cli_start_lab((const char *[]){ "sefl", "help", "--completion", NULL });
     printf("    esac\n"
            "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
            "        mapfile -t COMPREPLY < <(compgen -W \"$commands\" -- \"$cur\")\n"
@@ -57,7 +68,7 @@ static void completion(void)
            "        mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$cur\")\n"
            "    elif [ \"$COMP_CWORD\" -eq 2 ]; then\n"
            "        mapfile -t COMPREPLY < <(compgen -W \"$actions\" -- \"$cur\")\n"
-           "    fi\n}\ncomplete -o default -F _sefl sefl\n");
+           "    fi\n}\ncomplete -o default -F _sefl sefl sefl-lab\n");
 }
 
 typedef struct wish {
@@ -68,8 +79,8 @@ typedef struct wish {
 static int run(void *options)
 {
     const wish *w = options;
-    const cli_command *c = w->command ? cli_find(NULL, w->command) : NULL;
-    if (w->command && !c)
+    const cli_entry *e = w->command ? cli_entry_find(w->command) : NULL;
+    if (w->command && !e)
         return cli_unknown(NULL, w->command);
     if (w->man) {
         sefl_status st = man_write(w->man);
@@ -77,8 +88,10 @@ static int run(void *options)
     }
     if (w->completion)
         completion();
-    else if (c)
-        cli_print_help(c);
+    else if (e && e->command)
+        cli_print_help(e->command);
+    else if (e)
+        return cli_other(e, (const char *[]){ "sefl", e->name, "--help", NULL });
     else
         list_commands();
     return CLI_DONE;
@@ -94,7 +107,6 @@ static const setting_def options[] = {
 
 const cli_command cmd_help = {
     .name = "help",
-    .summary = "list the commands, or describe one command",
     .example = "sefl help bench",
     CLI_OPTIONS(wish),
     CLI_RUN(run, "[COMMAND]", NULL, offsetof(wish, command)),

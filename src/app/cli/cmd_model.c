@@ -439,8 +439,7 @@ static const cli_action actions[] = {
 
 const cli_command cmd_model = {
     .name = "model",
-    .summary = "create, inspect, evaluate and convert models; generate text",
-    .example = "sefl data synth --out text\n"
+    .example = "sefl synth --out text\n"
                "  sefl train --data text --max-steps 20 --out run\n"
                "  sefl model info run/model.safetensors",
     CLI_OPTIONS(wish),

@@ -521,7 +521,6 @@ static const cli_action actions[] = {
 
 const cli_command cmd_privacy = {
     .name = "privacy",
-    .summary = "plan a privacy budget, create a ledger, or show what it has spent",
     .example = "sefl privacy plan --clients 3000 --sample-rate 0.1 --rounds 100 \\\n"
                "      --epsilon 8 --delta 1e-6",
     CLI_OPTIONS(plan),

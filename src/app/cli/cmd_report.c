@@ -165,7 +165,6 @@ static const setting_def options[] = {
 
 const cli_command cmd_report = {
     .name = "report",
-    .summary = "summarise runs and write an HTML report",
     .about = "Prints a summary of a run and writes one HTML page: what the run claims, perplexity, "
              "epsilon, participation, text that the model generates, and the time and bytes of "
              "each part of a round. Several runs share one table and their charts. RUN is the "

@@ -13,25 +13,17 @@
 
 #if !SEFL_CORE_ONLY
 #include <gmp.h>
-#include <openssl/crypto.h>
 #include <sodium.h>
 #endif
 #ifdef SEFL_PG
 #include "store/pg/pg.h"
 #endif
-#ifdef SEFL_MPI
-#include "simulate/mpi/ranks_mpi.h"
-#endif
-
-typedef struct library {
-    const char *name, *version;
-} library;
 
 typedef struct wish {
     bool json;
 } wish;
 
-static sefl_status say_json(const library *libs, size_t n)
+static sefl_status say_json(const cli_library *libs, size_t n)
 {
     const cpu_features *f = cpu_get();
     sefl_buf b = { 0 };
@@ -59,22 +51,21 @@ static sefl_status work(void *options)
 {
     const wish *w = options;
     char used[CPU_USED_BYTES];
-    const library libs[] = {
+    cli_library libs[8 + CLI_LIBRARIES_MAX] = {
         { "glibc", gnu_get_libc_version() },
         { "CBLAS", nn_blas_name() },
 #if !SEFL_CORE_ONLY
         { "GMP", gmp_version },
-        { "OpenSSL", OpenSSL_version(OPENSSL_VERSION_STRING) },
         { "libsodium", sodium_version_string() },
 #endif
 #ifdef SEFL_PG
         { "PostgreSQL", pg_version() },
 #endif
-#ifdef SEFL_MPI
-        { "MPI", ranks_mpi_version() },
-#endif
     };
-    const size_t n = sizeof libs / sizeof *libs;
+    size_t n = 0;
+    while (libs[n].name)
+        n++;
+    n += cli_libraries(libs + n);
     if (w->json)
         return say_json(libs, n);
     cpu_used(used);
@@ -97,7 +88,6 @@ static const setting_def options[] = { OPTION_JSON(wish), { 0 } };
 
 const cli_command cmd_version = {
     .name = "version",
-    .summary = "print version, commit, compiler, CPU features and libraries",
     .example = "sefl version",
     CLI_OPTIONS(wish),
     CLI_WORK(work, NULL, NULL, 0),

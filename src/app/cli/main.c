@@ -1,53 +1,21 @@
+/* The program sefl. */
 #include "cli/cli.h"
 
-#include "base/cpu.h"
-#include "cli/options.h"
+#define SEFL(name)                    &cmd_##name
+#define LAB(name)                     NULL
+#define BOTH(name)                    &cmd_##name
 
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
+#define ENTRY(program, name, summary) { CLI_##program, #name, summary, program(name) },
+const cli_entry cli_commands[] = { CLI_COMMANDS(ENTRY){ 0 } };
+const cli_program cli_this = CLI_SEFL;
 
-static int flush_stdout(const char *what, int rc)
+size_t cli_libraries(cli_library out[CLI_LIBRARIES_MAX])
 {
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "sefl %s: cannot write to standard output\n", what);
-        return rc == CLI_DONE ? CLI_FAILED : rc;
-    }
-    return rc;
+    (void)out;
+    return 0;
 }
 
 int main(int argc, char **argv)
 {
-    signal(SIGXFSZ, SIG_IGN); /* beyond `ulimit -f` a write fails with an error */
-    if (argc < 2) {
-        char name[] = "help";
-        options_run(&cmd_help, 1, (char *[]){ name, NULL });
-        return CLI_MISUSE;
-    }
-    const char *word = argv[1];
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-        word = "help";
-    else if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
-        word = "version";
-    if (cpu_unknown_word())
-        fprintf(stderr,
-                "sefl: SEFL_CPU: \"%.40s\" is not an instruction set; 'sefl version' lists them\n",
-                cpu_unknown_word());
-    const cli_command *c = cli_find(NULL, word);
-    if (!c)
-        return cli_unknown(NULL, word);
-    argc--, argv++;
-    if (c->commands && argc > 1 && argv[1][0] != '-') {
-        const cli_command *parent = c;
-        c = cli_find(parent, argv[1]);
-        if (!c)
-            return cli_unknown(parent, argv[1]);
-        argc--, argv++;
-    }
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            cli_print_help(c);
-            return flush_stdout(c->name, CLI_DONE);
-        }
-    return flush_stdout(c->name, options_run(c, argc, argv));
+    return cli_main(argc, argv);
 }

@@ -59,15 +59,26 @@ static sefl_status main_page(sefl_buf *out)
     SEFL_PASS(title(out, "sefl", 1, "secure federated learning"));
     SEFL_PASS(wr_fmt(out, ".SH SYNOPSIS\n.B sefl\n.I COMMAND\n[options]\n.SH COMMANDS\n"
                           "Each command has a page of its own, such as\n.BR sefl\\-demo (1).\n"));
-    for (size_t i = 0; cli_commands[i]; i++) {
-        SEFL_PASS(wr_fmt(out, ".TP\n.BR sefl\\-%s (1)\n", cli_commands[i]->name));
-        SEFL_PASS(words(out, cli_commands[i]->summary));
+    for (const cli_entry *e = cli_commands; e->name; e++) {
+        if (e->program == CLI_LAB && e[-1].program != CLI_LAB)
+            SEFL_PASS(wr_fmt(out, ".SH COMMANDS OF THE LABORATORY\n.B sefl\nstarts the program\n"
+                                  ".BR sefl\\-lab ,\nwhich has these commands.\n"));
+        SEFL_PASS(wr_fmt(out, ".TP\n.BR sefl\\-%s (1)\n", e->name));
+        SEFL_PASS(words(out, e->summary));
         SEFL_PASS(wr_fmt(out, "\n"));
     }
     return wr_fmt(out,
                   ".SH EXIT STATUS\n0: success. 1: failure. 2: wrong usage.\n"
                   ".SH ENVIRONMENT\n.TP\n.B SEFL_CPU\nInstruction sets to use, such as aes,avx2; "
                   "portable uses none.\n");
+}
+
+static sefl_status lab_page(sefl_buf *out)
+{
+    SEFL_PASS(title(out, "sefl-lab", 1, "the laboratory of secure federated learning"));
+    return wr_fmt(out, ".SH SYNOPSIS\n.B sefl\\-lab\n.I COMMAND\n[options]\n.SH DESCRIPTION\n"
+                       "Runs the commands that\n.BR sefl (1)\nlists as those of the laboratory; "
+                       "\"sefl COMMAND\" does the same.\n");
 }
 
 /* The help of a command and of the commands that it has, with their lines of up to 80 columns. */
@@ -102,7 +113,7 @@ static sefl_status command_page(sefl_buf *out, const cli_command *c)
 {
     char name[64];
     snprintf(name, sizeof name, "sefl-%s", c->name);
-    SEFL_PASS(title(out, name, 1, c->summary));
+    SEFL_PASS(title(out, name, 1, cli_summary(c)));
     SEFL_PASS(wr_fmt(out, ".SH DESCRIPTION\n"));
     SEFL_PASS(describe(out, c));
     SEFL_PASS(wr_fmt(out, ".SH SEE ALSO\n.BR sefl (1)"));
@@ -170,16 +181,18 @@ sefl_status man_write(const char *folder)
     sefl_status st = SEFL_OK;
     sefl_buf page = { 0 };
     dir_tree d;
+    const bool lab = cli_this == CLI_LAB;
     SEFL_TRY(dir_root(&d, folder));
     SEFL_TRY(file_make_folder(folder, 0755));
-    SEFL_TRY(main_page(&page));
-    SEFL_TRY(save(dir_in(&d, "sefl.1"), &page));
-    for (size_t i = 0; cli_commands[i]; i++) {
-        SEFL_TRY(command_page(&page, cli_commands[i]));
-        SEFL_TRY(save(dir_in(&d, "sefl-%s.1", cli_commands[i]->name), &page));
-    }
+    SEFL_TRY(lab ? lab_page(&page) : main_page(&page));
+    SEFL_TRY(save(dir_in(&d, lab ? "sefl-lab.1" : "sefl.1"), &page));
+    for (const cli_entry *e = cli_commands; e->name; e++)
+        if (e->command && (!lab || e->program == CLI_LAB)) {
+            SEFL_TRY(command_page(&page, e->command));
+            SEFL_TRY(save(dir_in(&d, "sefl-%s.1", e->name), &page));
+        }
 #if !SEFL_CORE_ONLY
-    for (const config_kind *k = config_kinds; k->name; k++) {
+    for (const config_kind *k = config_kinds; k->name && !lab; k++) {
         SEFL_TRY(kind_page(&page, k));
         SEFL_TRY(save(dir_in(&d, "sefl-%s.yml.5", k->name), &page));
     }

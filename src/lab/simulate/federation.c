@@ -9,6 +9,7 @@
 #include "protocol/task_make.h"
 #include "protocol/task_model.h"
 #include "seeded/seeded.h"
+#include "simulate/experiment_start.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -136,17 +137,6 @@ done:
 
 /* ---- text of a folder ------------------------------------------------------------------------ */
 
-/* Reads data.vocab, or counts the words of the training text. */
-static sefl_status read_words(vocab **out, const experiment *e, const corpus_file *train,
-                              const vocab_settings *vs)
-{
-    if (*e->vocab)
-        return sefl_at(vocab_read(out, e->vocab, vs), "data.vocab");
-    SEFL_PASS(vocab_new(out, vs->kind));
-    SEFL_PASS(corpus_count(*out, train, NULL));
-    return vocab_finish(*out, vs);
-}
-
 static sefl_status deal(maker *m, const vocab_settings *vs)
 {
     sefl_status st = SEFL_OK;
@@ -157,7 +147,7 @@ static sefl_status deal(maker *m, const vocab_settings *vs)
     partition p = { 0 };
     SEFL_TRY(corpus_paths_find(&paths, e->data));
     corpus_file train = { .path = paths.path[CORPUS_TRAIN] };
-    SEFL_TRY(read_words(&s->words, e, &train, vs));
+    SEFL_TRY(experiment_words(&s->words, e, &train, vs));
     SEFL_TRY(corpus_read(&whole, s->words, &train, NULL));
     for (int k = CORPUS_VALID; k <= CORPUS_TEST; k++)
         if (paths.path[k])
@@ -190,19 +180,6 @@ done:
 
 /* ---- model, keys, task ----------------------------------------------------------------------- */
 
-/* Reads model.init, which must have this shape and vocabulary; words NULL: any vocabulary. */
-static sefl_status read_init(float **theta, size_t *count, const char *path, lm_config cfg,
-                             const vocab *words)
-{
-    model_meta meta;
-    SEFL_PASS(sefl_at(model_read(&meta, theta, count, path), "model.init"));
-    if (words)
-        SEFL_PASS(sefl_at(model_check_vocab(&meta, words), "model.init: %s", path));
-    else
-        cfg.vocab = meta.cfg.vocab;
-    return sefl_at(model_check_shape(&meta, &cfg), "model.init: %s", path);
-}
-
 /* Hashes the initial values instead of a file; the caller writes the file, if any. */
 static sefl_status make_model(federation *s, const settings *set, char hash[2 * SHA256_BYTES + 1])
 {
@@ -215,7 +192,7 @@ static sefl_status make_model(federation *s, const settings *set, char hash[2 * 
     cfg.batch = cfg.steps = 1;
     SEFL_TRY(lm_new(&m, &cfg, NULL));
     if (*s->e->init) {
-        SEFL_TRY(read_init(&s->theta, &count, s->e->init, *lm_get_config(m), s->words));
+        SEFL_TRY(experiment_init(&s->theta, &count, s->e->init, *lm_get_config(m), s->words));
     } else {
         count = lm_count(m);
         lm_init(m, s->e->seed);
@@ -293,41 +270,6 @@ done:
     return st;
 }
 
-static vocab_settings order_of_words(const experiment *e, const settings *set)
-{
-    lm_config cfg;
-    task_settings_model(&cfg, set, 0);
-    return (vocab_settings){ .order = (vocab_order)settings_choice(set, "vocab.order"),
-                             .block = lm_config_word_block(&cfg),
-                             .max_words = e->vocab_words,
-                             .kind = (vocab_kind)settings_choice(set, "vocab.kind") };
-}
-
-sefl_status federation_check_start(const experiment *e, const settings *set)
-{
-    sefl_status st = SEFL_OK;
-    corpus_paths paths = { 0 };
-    vocab_settings vs = order_of_words(e, set);
-    vocab *words = NULL;
-    float *theta = NULL;
-    size_t count;
-    lm_config cfg;
-    if (e->external)
-        return SEFL_OK; /* no words; its shape is compared with the task, which needs its tensors */
-    if (*e->vocab || (*e->data && *e->init)) {
-        SEFL_TRY(corpus_paths_find(&paths, e->data));
-        SEFL_TRY(read_words(&words, e, &(corpus_file){ .path = paths.path[CORPUS_TRAIN] }, &vs));
-    }
-    task_settings_model(&cfg, set, words ? vocab_size(words) : 0);
-    if (*e->init)
-        SEFL_TRY(read_init(&theta, &count, e->init, cfg, words));
-done:
-    sefl_free(theta);
-    vocab_free(words);
-    corpus_paths_clear(&paths);
-    return st;
-}
-
 static void add_text(sha256 *h, const corpus *c)
 {
     sha256_add(h, span_of(&c->tokens, sizeof c->tokens));
@@ -391,7 +333,7 @@ static sefl_status make_inputs(maker *m, char init[2 * SHA256_BYTES + 1])
         hex_write(init, hash, sizeof hash);
         return SEFL_OK;
     }
-    vocab_settings vs = order_of_words(e, set);
+    vocab_settings vs = experiment_vocab(e, set);
     SEFL_PASS(*e->data ? deal(m, &vs) : generate(m, &vs));
     return make_model(m->s, set, init);
 }

@@ -86,10 +86,6 @@ sefl_status federation_upload_key(sign_key **out, const federation *s,
  * key, but clients check the suite and the key. */
 sefl_status federation_round_key(const federation *s, round_header *h) SEFL_MUST_CHECK;
 
-/* Checks what the run starts from as federation_new does: data.vocab, and the shape and vocabulary
- * of model.init. Words of generated text are not compared. */
-sefl_status federation_check_start(const experiment *e, const settings *set) SEFL_MUST_CHECK;
-
 /* Creates the texts, the model, the keys and the task. */
 sefl_status federation_new(federation **out, const federation_config *c) SEFL_MUST_CHECK;
 void federation_free(federation *s);

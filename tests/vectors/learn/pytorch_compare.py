@@ -165,7 +165,7 @@ def main():
         data = args.data
         if not data:
             data = f"{tmp}/text"
-            sefl("data", "synth", "--out", data, "--tokens", 60000, "--clients", 2)
+            sefl("synth", "--out", data, "--tokens", 60000, "--clients", 2)
         size, layers = (200, 2) if args.data else (40, 2)
         for kind in KINDS:
             out = f"{tmp}/{kind}"

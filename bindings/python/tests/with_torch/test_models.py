@@ -77,7 +77,7 @@ class Models(unittest.TestCase):
         cls._folder = tempfile.TemporaryDirectory()
         cls.folder = Path(cls._folder.name)
         cls.text = cls.folder / "text"
-        sefl_program("data", "synth", "--out", cls.text)
+        sefl_program("synth", "--out", cls.text)
         lines = (cls.text / "train.txt").read_text().splitlines(keepends=True)
         cls.small = cls.folder / "small"  # one batch is an epoch: 20 columns of 36 words
         cls.small.mkdir()

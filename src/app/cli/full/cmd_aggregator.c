@@ -99,7 +99,6 @@ static int run(void *self)
 
 const cli_command cmd_aggregator = {
     .name = "aggregator",
-    .summary = "run the aggregation server of a federation",
     .about = "Serves clients over HTTPS (mutual TLS 1.3), adds their encrypted uploads, reveals "
              "each round's sum together with CSP and releases the next model. It exits with 0 when "
              "the task is over; with a folder of tasks (setting tasks) it serves one after the "

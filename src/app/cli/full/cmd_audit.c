@@ -127,7 +127,6 @@ static const setting_def options[] = {
 
 const cli_command cmd_audit = {
     .name = "audit",
-    .summary = "replay the record of an audited noise session",
     .about = "By default, AS audits one noise session in 8 (setting 'audit'): CSP reveals the seed "
              "of the session, and AS keeps a record. This command replays both sides of the "
              "session and prints its verdict:\n"

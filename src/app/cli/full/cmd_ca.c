@@ -517,7 +517,6 @@ static const cli_action actions[] = {
 
 const cli_command cmd_ca = {
     .name = "ca",
-    .summary = "manage an operator's CA and its server's trust list",
     .about = "Each of the two operators has a FOLDER with a CA, the server's signing key and the "
              "trust list. A running server applies changes to the list within a second.",
     .example = "sefl ca token ops/as --name hospital-7 --hours 24",

@@ -128,7 +128,6 @@ static const setting_def options[] = {
 
 const cli_command cmd_client = {
     .name = "client",
-    .summary = "take part in a federation with the data on this machine",
     .about =
         "Fetches the task and checks both servers' signatures and the owner's policy. In each "
         "round it trains on the text, or runs the owner's training command (setting trainer), "

@@ -115,12 +115,12 @@ static int keys(void *options)
     return print_json_end(&cmd_config, &j);
 }
 
-static void print_table(const char *title, const char *about, const setting_def *schema)
+static void print_table(const config_kind *k)
 {
     char values[EXAMPLE_VALUES];
     printf("\n## %s\n\nKeys of %s.\n\n| key | default | values | meaning |\n|---|---|---|---|\n",
-           title, about);
-    for (const setting_def *d = schema; d->key; d++) {
+           k->file, k->about);
+    for (const setting_def *d = config_kind_schema(k); d->key; d++) {
         if (d->unlisted)
             continue;
         example_values(values, d);
@@ -146,13 +146,10 @@ static int table(void *options)
 {
     (void)options;
     printf("# Settings\n\nFor everybody who writes a settings file. This page lists every key of "
-           "every "
-           "settings file and of\n`sefl train --set`. `sefl config table` writes it from the "
-           "program's "
-           "tables, and a test compares the two.\n");
+           "every settings file. `sefl config\ntable` writes it from the program's tables, and a "
+           "test compares the two.\n");
     for (const config_kind *k = config_kinds; k->name; k++)
-        print_table(k->file, k->about, config_kind_schema(k));
-    print_table("sefl train", "'sefl train --set' and '--set-file'", cmd_train.schema);
+        print_table(k);
     const sefl_status st = print_combinations();
     return st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_config, st);
 }
@@ -161,7 +158,6 @@ static const setting_def options[] = { CONFIG_KIND_OPTION(wish), OPTION_JSON(wis
 
 const cli_command cmd_config = {
     .name = "config",
-    .summary = "check a settings file, or list the keys that it can contain",
     .example = "sefl init experiment.yml && sefl config check experiment.yml",
     CLI_OPTIONS(wish),
     .actions =

@@ -39,7 +39,6 @@ static int run(void *self)
 
 const cli_command cmd_csp = {
     .name = "csp",
-    .summary = "run the cryptography service provider of a federation",
     .about = "Holds the secret key, waits for the aggregation server (mutual TLS) and helps it to "
              "reveal each round's sum once. Refuses a sum below the threshold or beyond the "
              "privacy budget, and any sum while the two ledgers disagree. It exits with 0 when the "

@@ -240,7 +240,6 @@ static const setting_def options[] = {
 
 const cli_command cmd_doctor = {
     .name = "doctor",
-    .summary = "check this machine, and a settings file with all the files it names",
     .about = "Checks the processor, libraries, random numbers, limits, clock and disk. With "
              "--config, it also checks the settings, the files and certificates that they name "
              "(key, role, expiry, issuer), the task, the port and the peers. Each line begins with "

@@ -160,7 +160,6 @@ static int run(void *args)
 
 const cli_command cmd_enroll = {
     .name = "enroll",
-    .summary = "join a federation: get a key, a certificate and the servers' keys",
     .about =
         "Creates FOLDER with a private key that never leaves this folder, requests a "
         "certificate from the aggregation server, and writes client.yml and a cautious "

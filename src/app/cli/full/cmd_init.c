@@ -51,7 +51,6 @@ static const setting_def options[] = {
 
 const cli_command cmd_init = {
     .name = "init",
-    .summary = "write a commented settings file to start from",
     .about = "Writes FILE with every key, its default and its meaning. The default FILE is "
              "experiment.yml; - means standard output.",
     .example = "sefl init experiment.yml",

@@ -374,7 +374,6 @@ static const cli_action actions[] = {
 
 const cli_command cmd_key = {
     .name = "key",
-    .summary = "create, show or check CSP's secret key; create a signing key",
     .notes = "Without --passphrase-file or --key-file, the command asks for a passphrase on the "
              "terminal.",
     .example = "head -c 32 /dev/urandom > csp.lock\n"

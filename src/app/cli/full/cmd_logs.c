@@ -410,7 +410,6 @@ static const setting_def options[] = {
 
 const cli_command cmd_logs = {
     .name = "logs",
-    .summary = "show the logs of servers and clients, merged by time",
     .about = "Reads the logs that servers and clients wrote (they write to standard error; 'sefl "
              "demo' and 'sefl try' keep it in the folder log) and prints their lines in order of "
              "time. WHERE is a folder, a log file, or - for standard input; by default the current "

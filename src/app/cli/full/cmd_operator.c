@@ -352,7 +352,6 @@ static const cli_action actions[] = {
 
 const cli_command cmd_operator = {
     .name = "operator",
-    .summary = "set up one organisation's server: keys, card, tokens, tasks",
     .about =
         "For one of the two organisations that run a federation, on its server's machine. The "
         "private keys are made here and never leave FOLDER. On a terminal, the command asks for "

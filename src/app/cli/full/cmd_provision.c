@@ -147,7 +147,6 @@ static const cli_shortcut shortcuts[] = { { "scheme", "crypto.scheme" }, { 0 } }
 
 const cli_command cmd_provision = {
     .name = "provision",
-    .summary = "create a trial federation, on one machine or on several",
     .about =
         "Creates keys, certificates and settings files for an aggregation server, a CSP and "
         "clients; two certificate authorities; and text, a vocabulary, an initial model and a task "

@@ -447,7 +447,6 @@ static const setting_def options[] = {
 
 const cli_command cmd_status = {
     .name = "status",
-    .summary = "show what the servers and clients on this machine are doing",
     .about = "Prints one line per party: its task, round and phase, updates that arrived and are "
              "needed, the time left, whether the last round was blocked or skipped, the latest "
              "perplexity with its round, epsilon spent by its "

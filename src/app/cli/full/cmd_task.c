@@ -566,7 +566,6 @@ static const cli_action actions[] = {
 
 const cli_command cmd_task = {
     .name = "task",
-    .summary = "create, sign, show, check, queue, pause, resume and end a task",
     .notes = "The settings population and rounds.enrolled are required; so are model.vocab, "
              "vocab.sha256 and init.sha256, unless --vocab and --init provide them. All others "
              "have defaults, such as scheme pad, epsilon 8 at delta 1e-6 with as much joint noise "

@@ -383,7 +383,6 @@ static const setting_def options[] = {
 
 const cli_command cmd_try = {
     .name = "try",
-    .summary = "federate your own raw text on this machine",
     .about =
         "Reads a file or a folder of raw text (UTF-8, JSONL or CSV, also compressed with gzip), "
         "holds out a tenth of it as public text, makes a sub-word vocabulary from that tenth, "
@@ -391,7 +390,7 @@ const cli_command cmd_try = {
         "It leaves the model in its own form and in PyTorch's, a report, and a sample of text that "
         "the model wrote. --set changes settings of the task as in 'sefl task new'. For trials "
         "only: one folder holds all keys.",
-    .example = "sefl data synth --out text --tokens 20000\n"
+    .example = "sefl synth --out text --tokens 20000\n"
                "  sefl try text/train.txt --rounds 2",
     CLI_OPTIONS(wish),
     .schema = task_schema,

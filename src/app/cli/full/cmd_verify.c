@@ -222,7 +222,6 @@ static const setting_def options[] = {
 
 const cli_command cmd_verify = {
     .name = "verify",
-    .summary = "replay audit logs, ledgers, models and receipts",
     .about = "Reads the files of a server, of both, or of a whole federation, and checks that "
              "nothing in them was changed: the chain and the signatures of the audit logs, the "
              "header, the uploads and the statements of each round, the ledger, and that each "

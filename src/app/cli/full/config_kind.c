@@ -11,7 +11,7 @@
 #include "roles/aggregator/aggregator.h"
 #include "roles/client/config.h"
 #include "roles/csp/csp_role.h"
-#include "simulate/federation.h"
+#include "simulate/experiment_start.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static sefl_status check_run(void *last, settings *one, experiment *e)
     uint8_t start[SHA256_BYTES];
     hash_start(start, one);
     if (memcmp(start, last, sizeof start) != 0)
-        SEFL_PASS(federation_check_start(e, one));
+        SEFL_PASS(experiment_check_start(e, one));
     memcpy(last, start, sizeof start);
     settings_init(&terms, task_schema);
     /* generated text includes a validation text */

@@ -1,4 +1,3 @@
-/* A separate file: OpenSSL's headers and net/x509.h both define names that begin with X509_. */
 #include "cli/full/doctor.h"
 
 #include "model/nn/nn.h"
@@ -8,7 +7,6 @@
 #include <gnu/libc-version.h>
 #include <gnutls/gnutls.h>
 #include <microhttpd.h>
-#include <openssl/crypto.h>
 #include <sodium.h>
 #include <sqlite3.h>
 #include <yaml.h>
@@ -21,9 +19,8 @@ void doctor_libraries(doctor *d)
 {
     int major, minor, patch;
     yaml_get_version(&major, &minor, &patch);
-    doctor_ok(d, "libraries", "glibc %s, %s, GMP %s, OpenSSL %s, libsodium %s",
-              gnu_get_libc_version(), nn_blas_name(), gmp_version,
-              OpenSSL_version(OPENSSL_VERSION_STRING), sodium_version_string());
+    doctor_ok(d, "libraries", "glibc %s, %s, GMP %s, libsodium %s", gnu_get_libc_version(),
+              nn_blas_name(), gmp_version, sodium_version_string());
     doctor_ok(d, "libraries",
               "GnuTLS %s, libmicrohttpd %s, libcurl %s, SQLite %s, libyaml "
               "%d.%d.%d, zlib %s",
@@ -36,8 +33,4 @@ void doctor_libraries(doctor *d)
     if (gnutls_check_version("3.7.0") == NULL)
         doctor_add(d, DOCTOR_FAIL, "gnutls", "install GnuTLS 3.7 or later",
                    "%s is too old for TLS 1.3 as SEFL uses it", gnutls_check_version(NULL));
-    if (OPENSSL_version_major() != OPENSSL_VERSION_MAJOR)
-        doctor_add(d, DOCTOR_FAIL, "openssl", "rebuild on this machine: make clean; make",
-                   "this machine has OpenSSL %u, but the program was built for OpenSSL %d",
-                   OPENSSL_version_major(), OPENSSL_VERSION_MAJOR);
 }

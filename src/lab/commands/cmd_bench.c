@@ -31,7 +31,6 @@ static const setting_def options[] = {
 
 const cli_command cmd_bench = {
     .name = "bench",
-    .summary = "measure this machine's speed and compare it with the best possible",
     .about = "Runs the benchmark NAME. Without NAME, lists the benchmarks and their options. 'sefl "
              "bench NAME --help' describes one benchmark.",
     .example = "sefl bench text --json",

@@ -518,8 +518,7 @@ static const setting_def options[] = {
 
 const cli_command cmd_train = {
     .name = "train",
-    .summary = "train a language model on this machine, without a federation",
-    .example = "sefl data synth --out demo-text && sefl train --data demo-text --epochs 3",
+    .example = "sefl synth --out demo-text && sefl train --data demo-text --epochs 3",
     CLI_OPTIONS(session),
     .schema = schema,
     CLI_SETTINGS(session, set),

@@ -1,9 +1,9 @@
 #include "cli/full/experiment_args.h"
-#include "cli/full/job.h"
-#include "cli/full/serve.h"
 #include "cli/interrupt.h"
 #include "cli/meter.h"
 #include "cli/print.h"
+#include "commands/full/job.h"
+#include "commands/full/serve.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -370,7 +370,6 @@ static const setting_def options[] = {
 
 const cli_command cmd_simulate = {
     .name = "simulate",
-    .summary = "run a whole federation in one process, from an experiment file",
     .about =
         "A run writes config.yml, metrics.jsonl, model/, ledger, log and summary.json to DIR/NAME. "
         "If you repeat the command, it skips finished runs and resumes an interrupted run.",

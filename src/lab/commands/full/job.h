@@ -5,8 +5,8 @@
  *     if (job_leads(&j))
  *         printf(...);
  *     job_close(&j); */
-#ifndef CLI_FULL_JOB_H
-#define CLI_FULL_JOB_H
+#ifndef COMMANDS_FULL_JOB_H
+#define COMMANDS_FULL_JOB_H
 
 #include "base/progress.h"
 #include "simulate/ranks.h"

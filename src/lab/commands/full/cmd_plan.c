@@ -272,7 +272,6 @@ static const setting_def options[] = {
 
 const cli_command cmd_plan = {
     .name = "plan",
-    .summary = "predict the cost and the epsilon of an experiment before it runs",
     .about = "Predicts, for one round, the bytes transferred, the time of each step and the "
              "noise-to-signal ratio; for the whole run, the time, memory and epsilon. Warns of "
              "problems and suggests changes. It plans every run of a sweep, but starts none. With "

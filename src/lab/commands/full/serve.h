@@ -11,8 +11,8 @@
  * form and within AS's bounds (roles/aggregator/turnout.h). The token and the address are in the
  * folder of all runs.
  * Threads: one owner. */
-#ifndef CLI_FULL_SERVE_H
-#define CLI_FULL_SERVE_H
+#ifndef COMMANDS_FULL_SERVE_H
+#define COMMANDS_FULL_SERVE_H
 
 #include "config/address.h"
 

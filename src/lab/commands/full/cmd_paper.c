@@ -181,7 +181,6 @@ static const setting_def options[] = {
 
 const cli_command cmd_paper = {
     .name = "paper",
-    .summary = "repeat the paper's evaluation and draw its figures",
     .about = "Starts the runs that the results folder lacks, the most important ones first, and "
              "draws each figure as CSV and SVG, together with the paper's values. If you repeat "
              "the command, it resumes. Several processes on one machine may run the same command: "

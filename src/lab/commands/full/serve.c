@@ -1,4 +1,4 @@
-#include "cli/full/serve.h"
+#include "commands/full/serve.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

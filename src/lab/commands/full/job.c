@@ -1,4 +1,4 @@
-#include "cli/full/job.h"
+#include "commands/full/job.h"
 
 #ifdef SEFL_MPI
 #include "simulate/mpi/ranks_mpi.h"

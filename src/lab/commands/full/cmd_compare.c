@@ -139,7 +139,6 @@ static const setting_def options[] = {
 
 const cli_command cmd_compare = {
     .name = "compare",
-    .summary = "show runs side by side: perplexity, epsilon, seconds, bytes",
     .about =
         "RUN is a run of any kind: a folder of 'sefl simulate', such as runs/NAME, a demo, an "
         "aggregator, a provisioned federation, or a metrics.jsonl file. The run may be "
