@@ -5,10 +5,10 @@ set -eu
 sefl=${SEFL:-$(dirname "$0")/../build/sefl}
 
 # pad is fast, and an upload takes only about 3.5 bytes per value
-"$sefl" demo --sum --scheme pad --clients 4 --values 5000
+"$sefl" sum --scheme pad --clients 4 --values 5000
 
 # paillier, the scheme of the paper, is slower, and is secure only if the aggregator follows the protocol
-"$sefl" demo --sum --scheme paillier --clients 4 --values 2000
+"$sefl" sum --scheme paillier --clients 4 --values 2000
 
 # With few clients the noise exceeds the signal: see "Noise norm over signal norm" above. The noise that a privacy claim
 # needs does not grow with the number of clients, but the sum of their updates does:

@@ -90,7 +90,8 @@ typedef enum cli_program { CLI_SEFL, CLI_LAB, CLI_BOTH } cli_program;
     X(LAB, simulate, "run a whole federation in one process, from an experiment file")             \
     X(LAB, plan, "predict the cost and the epsilon of an experiment before it runs")               \
     X(LAB, compare, "show runs side by side: perplexity, epsilon, seconds, bytes")                 \
-    X(LAB, paper, "repeat the paper's evaluation and draw its figures")
+    X(LAB, paper, "repeat the paper's evaluation and draw its figures")                            \
+    X(LAB, sum, "compute a secure sum of random vectors, beside the plain sum")                 
 #endif
 
 /* All commands, in the order of `sefl help`: program, name, summary. */

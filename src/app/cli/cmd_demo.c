@@ -1,8 +1,8 @@
-/* sefl demo: a self-test of the base layer, then a whole federation (cli/full/demo_fed.h) or, with
- * --sum, one secure sum for each encryption scheme. A core-only build has only the self-test. */
+/* sefl demo: a self-test of the base layer, then a whole federation (cli/full/demo_fed.h). A
+ * core-only build has only the self-test. */
 #include "cli/options.h"
 #if !SEFL_CORE_ONLY
-#include "cli/full/demo_sum.h"
+#include "cli/full/demo_fed.h"
 #endif
 
 #include "base/buf.h"
@@ -107,87 +107,39 @@ static sefl_status self_test(bool quiet)
 #if !SEFL_CORE_ONLY
 typedef demo wish;
 
-static void usual(uint32_t *value, uint32_t if_not_given)
-{
-    if (*value == 0)
-        *value = if_not_given;
-}
-
-static sefl_status secure_sums(demo *d)
-{
-    const char *schemes[] = { "pad", "paillier", NULL };
-    SEFL_NEED(!d->out && !d->rounds && !d->words && !d->json && !d->open, SEFL_EINVAL,
-              "--out, --rounds, --words, --open and --json cannot be used with --sum");
-    if (d->scheme)
-        schemes[0] = d->scheme, schemes[1] = NULL;
-    d->noise = d->noise ? d->noise : "1";
-    usual(&d->bits, PAILLIER_BITS_DEFAULT), usual(&d->values, 20000);
-    printf("sefl demo --sum\n");
-    SEFL_PASS(self_test(false));
-    for (size_t i = 0; schemes[i]; i++) {
-        printf("\n");
-        d->scheme = schemes[i];
-        SEFL_PASS(demo_sum_run(d));
-    }
-    printf(
-        "\nWho saw what: AS saw encrypted vectors, its own mask and the noisy sums above. CSP saw "
-        "sums under\nthat mask and, with pad, who took part. Neither saw a vector, the plain sum "
-        "or the noise.\n(This program knows the plain sum only because it played all "
-        "clients.)\n");
-    return SEFL_OK;
-}
-
-static sefl_status federation(demo *d, bool *accepted)
-{
-    d->out = d->out ? d->out : "runs/demo";
-    d->scheme = d->scheme ? d->scheme : "pad";
-    d->noise = d->noise ? d->noise : "0.02";
-    SEFL_NEED(!d->values, SEFL_EINVAL, "--values requires --sum");
-    SEFL_NEED(!d->bits || strcmp(d->scheme, "paillier") == 0, SEFL_EINVAL,
-              "--bits requires --scheme paillier");
-    usual(&d->bits, PAILLIER_BITS_DEFAULT), usual(&d->rounds, 12), usual(&d->words, 4000);
-    SEFL_NEED(d->clients >= 4 && d->clients <= DEMO_CLIENTS_MAX, SEFL_EINVAL,
-              "--clients must be 4 to %d, not %u", DEMO_CLIENTS_MAX, d->clients);
-    *accepted = true;
-    SEFL_PASS(self_test(true));
-    return demo_fed_run(d);
-}
-
 static int run(void *options)
 {
-    demo *d = options;
+    const demo *d = options;
     pack_nano z;
-    bool accepted = false;
-    if (d->noise && (pack_decimal(&z, d->noise) != SEFL_OK || z == 0))
+    if (pack_decimal(&z, d->noise) != SEFL_OK || z == 0)
         return cli_misuse(&cmd_demo, "--noise must be a decimal number above 0, not \"%.32s\"",
                           d->noise);
-    sefl_status st = d->sum ? secure_sums(d) : federation(d, &accepted);
-    int rc = st == SEFL_OK ? CLI_DONE : cli_failed(&cmd_demo, st);
-    return accepted && rc != CLI_DONE ? CLI_FAILED : rc;
+    if (d->bits != PAILLIER_BITS_DEFAULT && strcmp(d->scheme, "paillier") != 0)
+        return cli_misuse(&cmd_demo, "--bits requires --scheme paillier");
+    sefl_status st = self_test(true);
+    if (st == SEFL_OK)
+        st = demo_fed_run(d);
+    if (st == SEFL_OK)
+        return CLI_DONE;
+    (void)cli_failed(&cmd_demo, st);
+    return CLI_FAILED;
 }
 
 #define TO(member) SETTING_TO(wish, member)
 static const setting_def options[] = {
-    { "out", SETTING_PATH, "", .arg = "DIR", TO(out),
-      .help = "Output folder: new, empty or from an earlier demo; default runs/demo" },
-    { "clients", SETTING_U64, "8", TO(clients), .min = 1, .max = 1000,
-      .help = "Number of clients; without --sum, at least 4 and at most 64" },
-    { "rounds", SETTING_U64, "0", TO(rounds), .min = 2, .max = 1000,
-      .help = "Number of rounds; default 12" },
-    { "words", SETTING_U64, "0", TO(words), .min = 200, .max = 1000000,
-      .help = "Number of tokens per client; default 4000" },
-    { "scheme", SETTING_WORD, "", AHE_SCHEMES, TO(scheme),
-      .help = "Encryption scheme; default pad, or both schemes with --sum" },
-    { "noise", SETTING_DECIMAL, "", .arg = "Z", TO(noise),
-      .help = "Noise multiplier; default 0.02, or 1 with --sum. With " DP_JOINT_Z_TEXT
-              " or more, the demo claims "
-              "differential privacy and reports its epsilon" },
-    { "bits", SETTING_U64, "0", PAILLIER_SIZES, TO(bits), .min = 1, .arg = "N",
-      .help = "Size of a Paillier key; default 3072" },
-    { "sum", SETTING_FLAG, TO(sum),
-      .help = "Instead of training, compute one secure sum of random vectors in one process" },
-    { "values", SETTING_U64, "0", TO(values), .min = 1, .max = 20000000,
-      .help = "Number of values in each vector that --sum adds; default 20000" },
+    { "out", SETTING_PATH, "runs/demo", .arg = "DIR", TO(out),
+      .help = "Output folder: new, empty or from an earlier demo" },
+    { "clients", SETTING_U64, "8", TO(clients), .min = 4, .max = DEMO_CLIENTS_MAX,
+      .help = "Number of clients" },
+    { "rounds", SETTING_U64, "12", TO(rounds), .min = 2, .max = 1000, .help = "Number of rounds" },
+    { "words", SETTING_U64, "4000", TO(words), .min = 200, .max = 1000000,
+      .help = "Number of tokens per client" },
+    { "scheme", SETTING_WORD, "pad", AHE_SCHEMES, TO(scheme), .help = "Encryption scheme" },
+    { "noise", SETTING_DECIMAL, "0.02", .arg = "Z", TO(noise),
+      .help = "Noise multiplier. With " DP_JOINT_Z_TEXT
+              " or more, the demo claims differential privacy and reports its epsilon" },
+    { "bits", SETTING_U64, "3072", PAILLIER_SIZES, TO(bits), .min = 1, .arg = "N",
+      .help = "Size of a Paillier key" },
     { "open", SETTING_FLAG, TO(open),
       .help = "Serve the web page of the aggregation server while the demo runs, and print the "
               "address to open" },

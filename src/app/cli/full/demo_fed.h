@@ -17,17 +17,15 @@
 
 enum { DEMO_CLIENTS_MAX = 64 };
 
-/* Options of both demos; the command fills them in. */
+/* The options; the command fills them in. */
 typedef struct demo {
     const char *out;
     const char *scheme; /* "pad" or "paillier" */
     const char *noise;  /* multiplier z, decimal */
     uint32_t bits;      /* size of the Paillier key */
-    uint32_t clients;   /* 4 to DEMO_CLIENTS_MAX; sum: 1 to 1000 */
+    uint32_t clients;   /* 4 to DEMO_CLIENTS_MAX */
     uint32_t rounds;    /* 2 or more */
     uint32_t words;     /* tokens per client */
-    uint32_t values;    /* sum: numbers in each vector */
-    bool sum;           /* runs demo_sum.h instead */
     bool open;          /* AS serves its web page, and the demo prints where */
     bool json;          /* prints one object instead of progress and a table */
 } demo;

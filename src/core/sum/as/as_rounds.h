@@ -1,5 +1,5 @@
 /* as_rounds: drives AS's rounds. It executes the orders of sum/agg.h durably, one at a time: dial,
- * sign, freeze, reveal, release, skip and finish. The aggregator, the simulator, `demo --sum` and
+ * sign, freeze, reveal, release, skip and finish. The aggregator, the simulator, `sefl sum` and
  * `sefl bench round` all use this driver and differ only in its ports.
  *
  *     port        what it hides                  aggregator            simulator, demo

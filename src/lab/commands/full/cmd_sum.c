@@ -1,12 +1,18 @@
-/* Uses a federation of the simulator (keys, a signed task, clients) and changes the vector length
+/* sefl sum: one complete secure sum for each encryption scheme. Clients encrypt, AS adds and masks,
+ * CSP decrypts the masked sum, both servers add joint noise, and only AS learns the noisy sum. The
+ * simulator's servers run the real protocol with full-size keys, each on its own thread.
+ *
+ * Uses a federation of the simulator (keys, a signed task, clients) and changes the vector length
  * in its task. The signed document keeps the old length, which nobody compares. */
 #define _GNU_SOURCE
-#include "cli/full/demo_sum.h"
+#include "cli/options.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/dir.h"
 #include "base/file.h"
+#include "crypto/ahe/paillier.h"
+#include "privacy/accountant/law.h"
 #include "protocol/modes/mode.h"
 #include "simulate/servers.h"
 
@@ -15,8 +21,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct sum_demo {
-    const demo *d;
+typedef struct wish {
+    const char *scheme, *noise; /* scheme: NULL for all */
+    uint32_t bits, clients, values;
+} wish;
+
+typedef struct one_sum {
+    const wish *d;
+    const char *scheme;
     settings set;
     experiment e;
     federation *s;
@@ -31,33 +43,33 @@ typedef struct sum_demo {
     int64_t *x, *plain, *w;
     double key_s, encrypt_s, add_s, reveal_s;
     uint64_t clock, link_bytes; /* time, and bytes between the servers, when all uploads were in */
-} sum_demo;
+} one_sum;
 
 /* ---- the federation -------------------------------------------------------------------------- */
 
-static sefl_status make_federation(sum_demo *g)
+static sefl_status make_federation(one_sum *g)
 {
-    const demo *d = g->d;
+    const wish *d = g->d;
     sefl_rng rng = rng_system();
     uint64_t seed = 0;
     static const char *const fixed[] = { "crypto=full",    "data.words=100", "model.embed=8",
                                          "model.hidden=8", "model.batch=3",  "model.steps=10" };
     SEFL_PASS(rng_below(&rng, &seed, UINT64_C(1) << 53));
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        SEFL_PASS(settings_set(&g->set, fixed[i], "demo"));
-    SEFL_PASS(settings_setf(&g->set, "demo", "clients=%u", d->clients > 1 ? d->clients : 2));
-    SEFL_PASS(settings_setf(&g->set, "demo", "seed=%llu", (unsigned long long)seed));
-    SEFL_PASS(settings_setf(&g->set, "demo", "crypto.scheme=%s", d->scheme));
-    SEFL_PASS(settings_setf(&g->set, "demo", "crypto.key_bits=%u", d->bits));
-    SEFL_PASS(settings_setf(&g->set, "demo", "privacy.z=%s", d->noise));
+        SEFL_PASS(settings_set(&g->set, fixed[i], "sum"));
+    SEFL_PASS(settings_setf(&g->set, "sum", "clients=%u", d->clients > 1 ? d->clients : 2));
+    SEFL_PASS(settings_setf(&g->set, "sum", "seed=%llu", (unsigned long long)seed));
+    SEFL_PASS(settings_setf(&g->set, "sum", "crypto.scheme=%s", g->scheme));
+    SEFL_PASS(settings_setf(&g->set, "sum", "crypto.key_bits=%u", d->bits));
+    SEFL_PASS(settings_setf(&g->set, "sum", "privacy.z=%s", d->noise));
     SEFL_PASS(experiment_make(&g->e, &g->set));
     return federation_new(&g->s, &(federation_config){ .experiment = &g->e, .settings = &g->set });
 }
 
 /* Changes the task to vectors of d->values numbers from d->clients clients. */
-static sefl_status change_task(sum_demo *g)
+static sefl_status change_task(one_sum *g)
 {
-    const demo *d = g->d;
+    const wish *d = g->d;
     task *t = &g->s->task;
     pack p;
     pack_config c = { .scheme = t->ahe.pack.scheme,
@@ -77,12 +89,12 @@ static int by_fingerprint(const void *a, const void *b)
     return memcmp(a, b, 32);
 }
 
-static sefl_status prepare(sum_demo *g)
+static sefl_status prepare(one_sum *g)
 {
     task *t = &g->s->task;
     const unsigned n = g->d->clients;
     SEFL_PASS(pool_new(&g->pool, 0));
-    SEFL_PASS(file_temp_folder(g->folder, sizeof g->folder, "sefl-demo"));
+    SEFL_PASS(file_temp_folder(g->folder, sizeof g->folder, "sefl-sum"));
     for (int i = 0; i < 2; i++) {
         snprintf(g->ledger[i], sizeof g->ledger[i], "%s/ledger-%d", g->folder, i);
         SEFL_PASS(ledger_create(g->ledger[i], t->population));
@@ -97,7 +109,7 @@ static sefl_status prepare(sum_demo *g)
     return SEFL_OK;
 }
 
-static void clear(sum_demo *g)
+static void clear(one_sum *g)
 {
     servers_free(g->servers);
     if (g->folder[0])
@@ -117,7 +129,7 @@ static void clear(sum_demo *g)
 /* ---- the round ------------------------------------------------------------------------------- */
 
 /* Draws a client's vector: uniform integers whose norm is just below the task's bound. */
-static sefl_status draw_vector(sum_demo *g, const sefl_rng *rng)
+static sefl_status draw_vector(one_sum *g, const sefl_rng *rng)
 {
     const pack *p = &g->s->task.ahe.pack;
     int64_t most = (int64_t)(sqrt(2.7 * (double)p->s2 / (double)g->d->values));
@@ -136,7 +148,7 @@ static sefl_status draw_vector(sum_demo *g, const sefl_rng *rng)
 static sefl_status upload_all(void *ctx, const round_header *h, work_got *got)
 {
     sefl_status st = SEFL_OK;
-    sum_demo *g = ctx;
+    one_sum *g = ctx;
     const task *t = &g->s->task;
     const ahe_params *p = &t->ahe;
     const size_t head_n = head_bytes(t->seal), front = update_front_bytes(t->seal);
@@ -185,7 +197,7 @@ done:
 static sefl_status take_sum(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
                             uint32_t clients, release_made *made)
 {
-    sum_demo *g = ctx;
+    one_sum *g = ctx;
     (void)from, (void)round, (void)clients, (void)made;
     g->reveal_s = clock_lap(&g->clock);
     g->link_bytes = servers_bytes(g->servers) - g->link_bytes;
@@ -194,7 +206,7 @@ static sefl_status take_sum(void *ctx, const release_from *from, uint64_t round,
 }
 
 /* Runs one round of the driver (simulate/servers.h), with one thread for CSP and one for AS. */
-static sefl_status run_round(sum_demo *g)
+static sefl_status run_round(one_sum *g)
 {
     SEFL_PASS(servers_new(&g->servers, &(servers_config){ .federation = g->s,
                                                           .as_ledger = g->ledger[0],
@@ -206,7 +218,7 @@ static sefl_status run_round(sum_demo *g)
     return servers_run(g->servers);
 }
 
-static void print_report(const sum_demo *g)
+static void print_report(const one_sum *g)
 {
     const task *t = &g->s->task;
     if (task_is_sealed(t))
@@ -224,7 +236,7 @@ static void print_report(const sum_demo *g)
            g->add_s, g->reveal_s, (double)g->link_bytes / (double)t->values);
 }
 
-static sefl_status compare(const sum_demo *g)
+static sefl_status compare(const one_sum *g)
 {
     const task *t = &g->s->task;
     double sigma = task_mode(t)->deviation(t), sum = 0, squares = 0, most = 0, signal = 0;
@@ -254,10 +266,10 @@ static sefl_status compare(const sum_demo *g)
     return SEFL_OK;
 }
 
-sefl_status demo_sum_run(const demo *d)
+static sefl_status sum_with(const wish *d, const char *scheme)
 {
     sefl_status st = SEFL_OK;
-    sum_demo g = { .d = d };
+    one_sum g = { .d = d, .scheme = scheme };
     uint64_t clock = 0;
     settings_init(&g.set, experiment_schema());
     clock_lap(&clock);
@@ -265,7 +277,7 @@ sefl_status demo_sum_run(const demo *d)
     g.key_s = clock_lap(&clock);
     SEFL_TRY(change_task(&g));
     const dp_law *law = dp_law_of(task_mode(&g.s->task)->source->law);
-    printf("secure sum with %s: %u client%s, %u numbers each, noise multiplier %s%s\n", d->scheme,
+    printf("secure sum with %s: %u client%s, %u numbers each, noise multiplier %s%s\n", scheme,
            d->clients, d->clients == 1 ? "" : "s", d->values, d->noise,
            strtod(d->noise, NULL) < law->z_min ? "; no differential privacy claimed" : "");
     SEFL_TRY(prepare(&g));
@@ -276,3 +288,49 @@ done:
     clear(&g);
     return st;
 }
+
+static int run(void *options)
+{
+    const wish *d = options;
+    const char *const schemes[] = { "pad", "paillier" };
+    pack_nano z;
+    sefl_status st = SEFL_OK;
+    if (pack_decimal(&z, d->noise) != SEFL_OK || z == 0)
+        return cli_misuse(&cmd_sum, "--noise must be a decimal number above 0, not \"%.32s\"",
+                          d->noise);
+    for (size_t i = 0; i < 2 && st == SEFL_OK; i++)
+        if (!d->scheme || strcmp(d->scheme, schemes[i]) == 0) {
+            st = sum_with(d, schemes[i]);
+            printf("\n");
+        }
+    if (st != SEFL_OK)
+        return cli_failed(&cmd_sum, st);
+    printf("Who saw what: AS saw encrypted vectors, its own mask and the noisy sums above. CSP saw "
+           "sums under\nthat mask and, with pad, who took part. Neither saw a vector, the plain "
+           "sum or the noise.\n(This program knows the plain sum only because it played all "
+           "clients.)\n");
+    return CLI_DONE;
+}
+
+#define TO(member) SETTING_TO(wish, member)
+static const setting_def options[] = {
+    { "clients", SETTING_U64, "8", TO(clients), .min = 1, .max = 1000,
+      .help = "Number of clients" },
+    { "values", SETTING_U64, "20000", TO(values), .min = 1, .max = 20000000,
+      .help = "Number of values in each vector" },
+    { "scheme", SETTING_WORD, "", AHE_SCHEMES, TO(scheme),
+      .help = "Encryption scheme; default both" },
+    { "noise", SETTING_DECIMAL, "1", .arg = "Z", TO(noise), .help = "Noise multiplier" },
+    { "bits", SETTING_U64, "3072", PAILLIER_SIZES, TO(bits), .min = 1, .arg = "N",
+      .help = "Size of a Paillier key" },
+    { 0 },
+};
+
+const cli_command cmd_sum = {
+    .name = "sum",
+    .about = "Clients encrypt random vectors, both servers compute the sum with joint noise, and "
+             "the command compares it with the plain sum: the real protocol, in one process.",
+    .example = "sefl sum --clients 4 --values 5000",
+    CLI_OPTIONS(wish),
+    CLI_RUN(run, NULL, NULL, 0),
+};
