@@ -122,7 +122,7 @@ static void signature(char *out, size_t n, const entry *e)
     char letter[8] = "";
     if (e->def->letter)
         snprintf(letter, sizeof letter, "-%c, ", e->def->letter);
-    snprintf(out, n, "%s--%s%s%s", letter, e->name, is_flag(e) ? "" : " ",
+    snprintf(out, n, "%s--%.64s%s%s", letter, e->name, is_flag(e) ? "" : " ",
              is_flag(e) ? "" : placeholder(e->def));
 }
 

@@ -195,7 +195,7 @@ static sefl_status read_records(corpus *out, const vocab *v, walker *w)
 {
     sefl_status st = SEFL_OK;
     reader r = { .v = v, .text = w->in.format == CORPUS_TEXT };
-    sefl_span line;
+    sefl_span line = { 0 };
     bool first, more = true;
     if (vocab_kind_of(v) == VOCAB_BPE)
         SEFL_TRY(bpe_encoder_new(&r.bpe, v));

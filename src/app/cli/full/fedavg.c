@@ -1,135 +1,147 @@
 #include "cli/full/fedavg.h"
 
 #include "base/alloc.h"
-#include "base/dir.h"
 #include "base/file.h"
 #include "fed/step.h"
+#include "fed/train.h"
 #include "protocol/task_model.h"
 #include "roles/client/text.h"
-#include "simulate/protection.h"
-#include "simulate/servers.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
-/* Reads the parts of the folder's federation that training needs. */
-static sefl_status read_folder(federation *f, const fedavg_config *c)
+typedef struct plain {
+    task task; /* the caller's, but for what is not clipped here */
+    uint32_t clients;
+    uint64_t round;
+    vocab *words;
+    corpus *text, valid;
+    float *theta, *v; /* v: each client's update */
+    double *average;
+    step_state step;
+    pool *pool;
+    engine **e; /* one for each thread */
+} plain;
+
+static sefl_status read_folder(plain *p, const char *folder)
 {
     char path[PATH_MAX];
-    int width = c->clients < 100 ? 2 : c->clients < 1000 ? 3 : 4;
-    SEFL_PASS(file_path(path, "%s/public/vocab.txt", c->folder));
-    SEFL_PASS(vocab_read(&f->words, path,
+    int width = p->clients < 100 ? 2 : p->clients < 1000 ? 3 : 4;
+    SEFL_PASS(file_path(path, "%s/public/vocab.txt", folder));
+    SEFL_PASS(vocab_read(&p->words, path,
                          &(vocab_settings){ .order = VOCAB_APPEARANCE, .kind = VOCAB_ANY }));
-    SEFL_PASS(file_path(path, "%s/public/valid.txt", c->folder));
-    SEFL_PASS(corpus_read(&f->valid, f->words, &(corpus_file){ .path = path }, NULL));
-    SEFL_PASS(file_path(path, "%s/public/init.safetensors", c->folder));
-    SEFL_PASS(task_model_read(&f->theta, c->task, path));
-    SEFL_PASS(sefl_new(&f->text, c->clients, sizeof *f->text));
-    SEFL_PASS(sefl_new(&f->client, c->clients, sizeof *f->client));
-    f->clients = c->clients;
-    for (uint32_t i = 0; i < c->clients; i++) {
-        f->client[i][0] = (uint8_t)i; /* only the seed of dropout depends on it */
-        f->client[i][1] = (uint8_t)(i >> 8);
-        SEFL_PASS(file_path(path, "%s/clients/client-%0*" PRIu32 "/text", c->folder, width, i + 1));
-        SEFL_PASS(client_text_read(&f->text[i], f->words, &(corpus_file){ .path = path }, NULL));
+    SEFL_PASS(file_path(path, "%s/public/valid.txt", folder));
+    SEFL_PASS(corpus_read(&p->valid, p->words, &(corpus_file){ .path = path }, NULL));
+    SEFL_PASS(file_path(path, "%s/public/init.safetensors", folder));
+    SEFL_PASS(task_model_read(&p->theta, &p->task, path));
+    SEFL_PASS(sefl_new(&p->text, p->clients, sizeof *p->text));
+    for (uint32_t i = 0; i < p->clients; i++) {
+        SEFL_PASS(file_path(path, "%s/clients/client-%0*" PRIu32 "/text", folder, width, i + 1));
+        SEFL_PASS(client_text_read(&p->text[i], p->words, &(corpus_file){ .path = path }, NULL));
     }
     return SEFL_OK;
 }
 
-/* A run, as the driver's ports see it. */
-typedef struct plain {
-    federation *f;
-    work *work;
-    step_state step;
-    population_member *all;
-    const double *average; /* of the round under way */
-    const sefl_progress *progress;
-} plain;
+static sefl_status make(plain *p, const fedavg_config *c)
+{
+    p->task = *c->task;
+    p->task.unit = TASK_UNIT_CLIENT; /* nothing is clipped */
+    p->task.claim = false;
+    p->clients = c->clients;
+    const task *t = &p->task;
+    SEFL_PASS(read_folder(p, c->folder));
+    SEFL_PASS(pool_new(&p->pool, c->threads));
+    SEFL_PASS(sefl_new(&p->e, pool_threads(p->pool), sizeof(engine *)));
+    for (unsigned i = 0; i < pool_threads(p->pool); i++)
+        SEFL_PASS(engine_new(&p->e[i], &(engine_config){ .model = &t->model, .optim = t->optim }));
+    SEFL_PASS(sefl_new(&p->v, p->clients * t->params, sizeof *p->v));
+    SEFL_PASS(sefl_new(&p->average, task_trained(t), sizeof *p->average));
+    return step_new(&p->step, t);
+}
 
-static sefl_status upload(void *ctx, const round_header *h, work_got *got)
+static sefl_status train(void *ctx, unsigned lane, size_t begin, size_t end)
 {
     plain *p = ctx;
-    federation *f = p->f;
-    SEFL_NEED(progress_report(p->progress, h->round - 1, f->task.rounds), SEFL_ECANCELLED,
-              "stopped");
-    SEFL_PASS(work_round(p->work, got, h, f->theta, p->all, f->clients, NULL));
-    p->average = got->average;
+    const task *t = &p->task;
+    for (size_t i = begin; i < end; i++) {
+        float *v = p->v + i * t->params;
+        /* only the seed of dropout depends on the name */
+        const uint8_t client[32] = { (uint8_t)i, (uint8_t)(i >> 8) };
+        SEFL_PASS(engine_theta(p->e[lane], p->theta));
+        sefl_status st = client_train_local(&(train_job){ .task = t,
+                                                          .round = p->round,
+                                                          .attempt = 1,
+                                                          .client = client,
+                                                          .theta = p->theta,
+                                                          .text = &p->text[i],
+                                                          .eos = vocab_eos(p->words) },
+                                            p->e[lane], v);
+        if (st != SEFL_ERANGE) /* diverged: zeros */
+            SEFL_PASS(st);
+        layout_select(&t->layout, v, v);
+    }
     return SEFL_OK;
 }
 
-static sefl_status release(void *ctx, const release_from *from, uint64_t round, const int64_t *w,
-                           uint32_t clients, release_made *out)
+/* Adds the updates in the clients' order, so that the sum does not depend on the threads. */
+static sefl_status run_round(plain *p)
 {
-    plain *p = ctx;
-    (void)from, (void)round, (void)w, (void)clients, (void)out;
-    return step_apply(&p->step, &p->f->task, p->f->theta, p->average, NULL);
-}
-
-/* Runs all rounds with the driver (simulate/servers.h). It signs headers and charges a ledger, here
- * with keys and a ledger that nobody else uses. */
-static sefl_status run_rounds(plain *p, pool *threads)
-{
-    sefl_status st = SEFL_OK;
-    federation *f = p->f;
-    servers *v = NULL;
-    sefl_rng rng = rng_system();
-    char folder[256], path[300];
-    SEFL_TRY(file_temp_folder(folder, sizeof folder, "sefl-demo"));
-    snprintf(path, sizeof path, "%s/ledger", folder);
-    SEFL_TRY(ledger_create(path, f->task.population));
-    SEFL_TRY(sign_key_new(&f->as_key, &rng));
-    SEFL_TRY(sign_key_new(&f->csp_key, &rng));
-    SEFL_TRY(servers_new(&v, &(servers_config){ .federation = f,
-                                                .as_ledger = path,
-                                                .pool = threads,
-                                                .ctx = p,
-                                                .upload = upload,
-                                                .release = release }));
-    SEFL_TRY(servers_run(v));
-done:
-    servers_free(v);
-    if (folder[0])
-        dir_remove(folder);
-    return st;
+    const task *t = &p->task;
+    const size_t n = task_trained(t);
+    double all = 0;
+    SEFL_PASS(pool_run(p->pool, p->clients, 1, train, p, NULL));
+    memset(p->average, 0, n * sizeof *p->average);
+    for (uint32_t i = 0; i < p->clients; i++) {
+        const uint64_t words = p->text[i].tokens, cap = t->weight_cap;
+        const double w = t->weights != TASK_CAPPED ? 1 : (double)(words < cap ? words : cap);
+        all += w;
+        for (size_t k = 0; k < n; k++)
+            p->average[k] += w * (double)p->v[i * t->params + k];
+    }
+    for (size_t k = 0; k < n; k++)
+        p->average[k] /= all;
+    return step_apply(&p->step, t, p->theta, p->average, NULL);
 }
 
 static sefl_status evaluate(const plain *p, double *perplexity)
 {
-    double loss;
-    SEFL_PASS(work_evaluate(p->work, &loss, p->f->theta));
+    double loss = NAN;
+    SEFL_PASS(engine_theta(p->e[0], p->theta));
+    SEFL_PASS(engine_evaluate(p->e[0], ENGINE_BASE, p->valid.token, p->valid.tokens, 1 + p->clients,
+                              &loss, NULL));
     *perplexity = exp(loss);
     return SEFL_OK;
+}
+
+static void clear(plain *p)
+{
+    for (unsigned i = 0; p->e && i < pool_threads(p->pool); i++)
+        engine_free(p->e[i]);
+    for (uint32_t i = 0; p->text && i < p->clients; i++)
+        corpus_clear(&p->text[i]);
+    sefl_free(p->e), sefl_free(p->text), sefl_free(p->theta), sefl_free(p->v);
+    sefl_free(p->average);
+    corpus_clear(&p->valid);
+    vocab_free(p->words);
+    step_clear(&p->step);
+    pool_free(p->pool);
 }
 
 sefl_status fedavg_run(fedavg_result *out, const fedavg_config *c, const sefl_progress *progress)
 {
     sefl_status st = SEFL_OK;
-    experiment e = { .protection = protection_named("none") };
-    plain p = { .progress = progress };
-    pool *threads = NULL;
-    SEFL_TRY(sefl_new(&p.f, 1, sizeof *p.f));
-    p.f->e = &e;
-    p.f->task = *c->task;
-    p.f->task.unit = TASK_UNIT_CLIENT; /* nothing is clipped */
-    p.f->task.claim = false;
-    SEFL_TRY(pool_new(&threads, c->threads));
-    SEFL_TRY(read_folder(p.f, c));
-    SEFL_TRY(work_new(&p.work, p.f, threads, NULL, NULL, NULL));
-    SEFL_TRY(step_new(&p.step, &p.f->task));
-    SEFL_TRY(sefl_new(&p.all, c->clients, sizeof *p.all));
-    for (uint32_t i = 0; i < c->clients; i++)
-        p.all[i].client = i;
+    plain p = { 0 };
+    SEFL_TRY(make(&p, c));
     SEFL_TRY(evaluate(&p, &out->before));
-    SEFL_TRY(run_rounds(&p, threads));
+    for (p.round = 1; p.round <= p.task.rounds; p.round++) {
+        SEFL_CHECK(progress_report(progress, p.round - 1, p.task.rounds), SEFL_ECANCELLED,
+                   "stopped");
+        SEFL_TRY(run_round(&p));
+    }
     SEFL_TRY(evaluate(&p, &out->after));
 done:
-    work_free(p.work);
-    step_clear(&p.step);
-    if (p.f)
-        p.f->task = (task){ 0 }; /* the caller's */
-    federation_free(p.f);
-    sefl_free(p.all);
-    pool_free(threads);
+    clear(&p);
     return st;
 }

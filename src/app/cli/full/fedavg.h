@@ -5,8 +5,8 @@
  *     SEFL_TRY(fedavg_run(&result, &c, &progress));
  *
  * The folder, which `sefl provision` made, contains the vocabulary, the initial model and every
- * client's text. Training and averaging work as in the simulator's `protection: none`
- * (simulate/work.h). The result does not depend on the number of threads.
+ * client's text. Training and averaging work as in the simulator's `protection: none`. The result
+ * does not depend on the number of threads. Memory: 4 bytes per value and client.
  * Threads: one call at a time; uses its own pool.   Secrets: the clients' text, all of which is on
  * this machine. */
 #ifndef CLI_FULL_FEDAVG_H
