@@ -21,8 +21,12 @@ message(STATUS "GPU plugin: built with ${SEFL_NVCC}")
 
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/roots/cuda/model)
 file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/learn/cuda ${CMAKE_BINARY_DIR}/roots/cuda/model/cuda SYMBOLIC)
-file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/learn/nn/train_steps.h # the one header that engine_ops.h needs
-    ${CMAKE_BINARY_DIR}/roots/cuda/model/train_steps.h SYMBOLIC)
+set(cuda_needs src/core/layout/kinds.h src/learn/nn/train_steps.h) # what engine_ops.h includes
+foreach(header ${cuda_needs})
+    get_filename_component(name ${header} NAME)
+    file(CREATE_LINK ${CMAKE_SOURCE_DIR}/${header} ${CMAKE_BINARY_DIR}/roots/cuda/model/${name} SYMBOLIC)
+endforeach()
+list(TRANSFORM cuda_needs PREPEND ${CMAKE_SOURCE_DIR}/)
 separate_arguments(cuda_arch UNIX_COMMAND "${SEFL_CUDA_ARCH}")
 set(cuda_objects "")
 foreach(source ${cuda_sources})
@@ -34,7 +38,7 @@ foreach(source ${cuda_sources})
             -I${CMAKE_BINARY_DIR}/roots/engine -I${CMAKE_BINARY_DIR}/roots/cuda
             -Xcompiler -fPIC,-fvisibility=hidden -c ${source} -o ${object}
         DEPENDS ${source} ${cuda_headers} ${CMAKE_SOURCE_DIR}/src/learn/engine/engine_ops.h
-            ${CMAKE_SOURCE_DIR}/src/learn/nn/train_steps.h
+            ${cuda_needs}
             ${CMAKE_SOURCE_DIR}/include/sefl/status.h
         COMMENT "Compiling ${stem}.cu" VERBATIM)
 endforeach()

@@ -30,7 +30,7 @@ typedef struct shape {
 
 typedef struct options {
     bench b;
-    const char *model;                   /* NULL: both */
+    const char *model;                   /* NULL: all */
     uint32_t block, vocab, batch, steps; /* block 0: 1 and 32 */
     bool adam;
     const char *device, *precision;
@@ -52,44 +52,60 @@ static double now(void)
     return (double)clock_ns(&c) * 1e-9;
 }
 
-/* Lists the matrix products of a dense training step. */
+/* The matrix products of a dense training step: linear layers, with their backward passes, and
+ * others. */
+typedef struct products {
+    const lm_config *c;
+    shape *out;
+    size_t n;
+} products;
+
+static void linear(products *p, uint32_t rows, uint32_t cols, uint32_t times)
+{
+    const int n = (int)(p->c->batch * p->c->steps), r = (int)rows, q = (int)cols;
+    if (times == 0)
+        return;
+    p->out[p->n++] = (shape){ n, r, q, false, true, (int)times };
+    p->out[p->n++] = (shape){ n, q, r, false, false, (int)times };
+    p->out[p->n++] = (shape){ r, q, n, true, false, (int)times };
+}
+
+static void shapes_lstm(products *p)
+{
+    const lm_config *c = p->c;
+    const int b = (int)c->batch, h = (int)c->hidden, t = (int)c->steps, layers = (int)c->layers;
+    linear(p, c->vocab, c->hidden, 1);
+    linear(p, 4 * c->hidden, c->embed, 1);
+    linear(p, 4 * c->hidden, c->hidden, c->layers - 1);
+    /* the recurrence, and its weight gradient */
+    p->out[p->n++] = (shape){ b, 4 * h, h, false, true, t * layers };
+    p->out[p->n++] = (shape){ b, h, 4 * h, false, false, t * layers };
+    p->out[p->n++] = (shape){ 4 * h, h, b * t, true, false, layers };
+}
+
+static void shapes_transformer(products *p)
+{
+    const lm_config *c = p->c;
+    const uint32_t e = c->embed, h = c->hidden;
+    const int t = (int)c->steps, d = (int)(e / c->heads);
+    const int many = (int)(c->layers * c->batch * c->heads);
+    linear(p, c->vocab, e, 1);
+    linear(p, 3 * e, e, c->layers);
+    linear(p, e, e, c->layers);
+    linear(p, h, e, c->layers);
+    linear(p, e, h, c->layers);
+    p->out[p->n++] = (shape){ t, t, d, false, true, 2 * many };  /* q k^T, dctx v^T */
+    p->out[p->n++] = (shape){ t, d, t, false, false, 2 * many }; /* att v, datt k */
+    p->out[p->n++] = (shape){ t, d, t, true, false, 2 * many };  /* dv, dk */
+}
+
 static size_t shapes_of(const lm_config *c, shape *out)
 {
-    int n = (int)(c->batch * c->steps), b = (int)c->batch, v = (int)c->vocab;
-    int e = (int)c->embed, h = (int)c->hidden, t = (int)c->steps, layers = (int)c->layers;
-    size_t k = 0;
-    bool lstm = strcmp(c->body, "lstm") == 0;
-    int top = lstm ? h : e;
-    struct {
-        int rows, cols, times;
-    } linear[8] = { { v, top, 1 } };
-    size_t linears = 1;
-    if (lstm) {
-        linear[linears].rows = 4 * h, linear[linears].cols = e, linear[linears++].times = 1;
-        if (layers > 1)
-            linear[linears].rows = 4 * h, linear[linears].cols = h,
-            linear[linears++].times = layers - 1;
-        /* the recurrence, and its weight gradient */
-        out[k++] = (shape){ b, 4 * h, h, false, true, t * layers };
-        out[k++] = (shape){ b, h, 4 * h, false, false, t * layers };
-        out[k++] = (shape){ 4 * h, h, n, true, false, layers };
-    } else {
-        int each[4][2] = { { 3 * e, e }, { e, e }, { h, e }, { e, h } };
-        for (int i = 0; i < 4; i++)
-            linear[linears].rows = each[i][0], linear[linears].cols = each[i][1],
-            linear[linears++].times = layers;
-        int d = e / (int)c->heads, many = layers * b * (int)c->heads;
-        out[k++] = (shape){ t, t, d, false, true, 2 * many };  /* q k^T, dctx v^T */
-        out[k++] = (shape){ t, d, t, false, false, 2 * many }; /* att v, datt k */
-        out[k++] = (shape){ t, d, t, true, false, 2 * many };  /* dv, dk */
-    }
-    for (size_t i = 0; i < linears; i++) {
-        int r = linear[i].rows, q = linear[i].cols, times = linear[i].times;
-        out[k++] = (shape){ n, r, q, false, true, times };
-        out[k++] = (shape){ n, q, r, false, false, times };
-        out[k++] = (shape){ r, q, n, true, false, times };
-    }
-    return k;
+#define SHAPES(NAME, name) shapes_##name,
+    static void (*const shapes[])(products * p) = { LM_BODIES(SHAPES) };
+    products p = { .c = c, .out = out };
+    shapes[lm_body_named(c->body)](&p);
+    return p.n;
 }
 
 /* Seconds that SGEMM takes for all of them: the best of several passes each. */
@@ -376,7 +392,6 @@ done:
 
 static sefl_status run(void *ctx)
 {
-    static const char *const models[] = { "lstm", "transformer" };
     static const uint32_t blocks[] = { 1, 32 };
     options *o = ctx;
     bench *b = &o->b;
@@ -387,9 +402,9 @@ static sefl_status run(void *ctx)
     else
         bench_note(b, "batch %u x %u, vocabulary %u; floor: a large product, a long copy", o->batch,
                    o->steps, o->vocab);
-    for (size_t i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 2 * LM_BODY_KINDS; i++) {
         char what[64];
-        lm_config cfg = { .body = models[i / 2],
+        lm_config cfg = { .body = lm_body_name((lm_body_kind)(i / 2)),
                           .vocab = o->vocab,
                           .block = o->block ? o->block : blocks[i % 2],
                           .batch = o->batch,
@@ -405,8 +420,8 @@ static sefl_status run(void *ctx)
 
 #define TO(member) SETTING_TO(options, member)
 static const setting_def table[] = {
-    { "model", SETTING_WORD, "", TO(model), .words = "lstm transformer",
-      .help = "Model to train; both if not given" },
+    { "model", SETTING_WORD, "", TO(model), .words = KIND_WORDS(LM_BODIES),
+      .help = "Model to train; all if not given" },
     { "block", SETTING_U64, "0", TO(block), .min = 1, .max = BHM_MAX_BLOCK,
       .help = "Block size of the Hankel matrices; 1 and 32 if not given" },
     { "vocab", SETTING_U64, "33278", TO(vocab), .min = 1, .max = BHM_MAX_SIDE,

@@ -59,7 +59,7 @@ static void fake_close(void *self)
 static lm_config model_of(const engine_setup *s)
 {
     const uint32_t dec = s->tied ? 0 : s->params - 2; /* after the body; its bias is last */
-    return (lm_config){ .body = s->body == ENGINE_LSTM ? "lstm" : "transformer",
+    return (lm_config){ .body = lm_body_name((lm_body_kind)s->body),
                         .vocab = s->vocab,
                         .embed = s->embed,
                         .hidden = s->hidden,

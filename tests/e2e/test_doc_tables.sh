@@ -121,6 +121,15 @@ while read -r file; do
     grep -qE "(^|/)$file\$" "$dir/files" || fail "a text names $file"
 done < "$dir/doc"
 
+# files and folders that the table "Where do I change" names exist; NAME stands for a new one's name
+# shellcheck disable=SC2016
+sed -n '/^## Where do I change/,$p' docs/ARCHITECTURE.md | grep -oE '`[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+/?`' | tr -d '\140' |
+    grep -v -e NAME -e 'N\.M' | sort -u > "$dir/doc"
+[ "$(wc -l < "$dir/doc")" -ge 100 ] || fail "the table's files were not found"
+while read -r file; do
+    [ -e "$file" ] || grep -qE "/$file\$" "$dir/files" || fail "the table names $file"
+done < "$dir/doc"
+
 # functions and types that ARCHITECTURE.md names exist
 # shellcheck disable=SC2016
 grep -ohE '`[a-z][a-z0-9]*(_[a-z0-9]+)+`' docs/ARCHITECTURE.md | tr -d '\140' | sort -u > "$dir/doc"

@@ -137,7 +137,7 @@ static sefl_status info_model(wish *o, json *j)
     const bool bpe = o->meta.has_vocab && o->meta.kind == VOCAB_BPE;
     printf("%s: %s, %u %s, embedding %u, hidden %u, %u layers", o->path, c->body, c->vocab,
            bpe ? "BPE tokens" : "words", c->embed, c->hidden, c->layers);
-    if (strcmp(c->body, "transformer") == 0)
+    if (lm_body_facts_of(lm_body_named(c->body))->heads)
         printf(", %u heads", c->heads);
     printf(", block %u", c->block);
     if (c->block_embed != c->block || c->block_decoder != c->block)

@@ -2,6 +2,7 @@
  * PyTorch's word-language-model example: encoder; body, layer by layer; decoder. */
 #include "model/layout.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@ typedef struct list {
 } list;
 
 typedef struct built_in {
-    const char *name;
+    lm_body_facts facts;
     sefl_status (*check)(const lm_config *cfg); /* may be NULL */
     uint32_t (*width)(const lm_config *cfg);    /* columns of the decoder */
     void (*tensors)(list *l);                   /* adds those between encoder and decoder */
@@ -51,6 +52,12 @@ static void lstm_tensors(list *l)
         VECTOR(4 * h, "rnn.bias_hh_l%u", i);
     }
 }
+
+static const built_in body_lstm = {
+    .facts = { .usual_lr = "20", .hidden = "rnn.weight_hh_l%u", .hidden_columns = true },
+    .width = lstm_width,
+    .tensors = lstm_tensors,
+};
 
 static sefl_status transformer_check(const lm_config *cfg)
 {
@@ -92,16 +99,38 @@ static void transformer_tensors(list *l)
     }
 }
 
-static const built_in *find_body(const char *name)
+static const built_in body_transformer = {
+    .facts = { .usual_lr = "5",
+               .heads = true,
+               .positions = true,
+               .hidden = "transformer_encoder.layers.%u.linear1.weight" },
+    .check = transformer_check,
+    .width = transformer_width,
+    .tensors = transformer_tensors,
+};
+
+#define NAME_OF(NAME, name, ...) #name,
+#define BODY_OF(NAME, name)      &body_##name,
+static const char *const body_names[] = { LM_BODIES(NAME_OF) };
+static const built_in *const bodies[] = { LM_BODIES(BODY_OF) };
+static const char *const optim_names[] = { OPTIMISERS(NAME_OF) };
+
+const char *lm_body_name(lm_body_kind kind)
 {
-    static const built_in bodies[] = {
-        { "lstm", NULL, lstm_width, lstm_tensors },
-        { "transformer", transformer_check, transformer_width, transformer_tensors },
-    };
-    for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++)
-        if (strcmp(bodies[i].name, name) == 0)
-            return &bodies[i];
-    return NULL;
+    return body_names[kind];
+}
+
+lm_body_kind lm_body_named(const char *name)
+{
+    unsigned i = 0;
+    while (i < LM_BODY_KINDS && strcmp(body_names[i], name) != 0)
+        i++;
+    return (lm_body_kind)i;
+}
+
+const lm_body_facts *lm_body_facts_of(lm_body_kind kind)
+{
+    return &bodies[kind]->facts;
 }
 
 sefl_status lm_config_layout(const lm_config *cfg, layout *out)
@@ -111,7 +140,9 @@ sefl_status lm_config_layout(const lm_config *cfg, layout *out)
     list all = { .out = out, .c = &c }, *l = &all;
     *out = (layout){ 0 };
     SEFL_TRY(lm_config_check(&c));
-    const built_in *b = find_body(c.body);
+    const lm_body_kind kind = lm_body_named(c.body);
+    assert(kind < LM_BODY_KINDS); /* checked */
+    const built_in *b = bodies[kind];
     add(l, 2, (bhm){ c.vocab, c.embed, c.block_embed }, "encoder.weight");
     b->tensors(l);
     if (!c.tied)
@@ -135,9 +166,11 @@ double lm_position(size_t t, size_t j, size_t embed)
 
 sefl_status lm_config_check(lm_config *cfg)
 {
-    const built_in *b = find_body(cfg->body ? cfg->body : "lstm");
-    SEFL_NEED(b, SEFL_EINVAL, "model.body is \"%.32s\": must be lstm or transformer", cfg->body);
-    cfg->body = b->name;
+    const lm_body_kind kind = cfg->body ? lm_body_named(cfg->body) : (lm_body_kind)0;
+    SEFL_NEED(kind < LM_BODY_KINDS, SEFL_EINVAL, "model.body is \"%.32s\": must be one of: %s",
+              cfg->body, KIND_WORDS(LM_BODIES));
+    const built_in *b = bodies[kind];
+    cfg->body = body_names[kind];
     uint32_t *sizes[] = { &cfg->embed, &cfg->hidden, &cfg->layers, &cfg->heads,
                           &cfg->block, &cfg->batch,  &cfg->steps };
     static const uint32_t usual[] = { 200, 200, 2, 2, 1, 20, 35 };
@@ -177,8 +210,6 @@ uint32_t lm_config_word_block(const lm_config *cfg)
     return a > b ? a : b;
 }
 
-static const char *const optim_names[] = { "sgd", "momentum", "adam" };
-
 const char *optim_kind_name(optim_kind kind)
 {
     return optim_names[kind];
@@ -186,7 +217,10 @@ const char *optim_kind_name(optim_kind kind)
 
 const char *optim_usual_lr(const char *kind, const char *body)
 {
-    return strcmp(kind, "adam") == 0 ? "0.001" : strcmp(body, "lstm") == 0 ? "20" : "5";
+    const lm_body_kind b = lm_body_named(body); /* "external": any, since nothing asks for it */
+    return strcmp(kind, optim_names[OPTIM_ADAM]) == 0
+               ? "0.001"
+               : bodies[b < LM_BODY_KINDS ? b : (lm_body_kind)0]->facts.usual_lr;
 }
 
 optim_config optim_filled(const optim_config *cfg)
@@ -208,9 +242,11 @@ sefl_status optim_config_check(const optim_config *o, const char *group)
     return SEFL_OK;
 }
 
+#define OPTIM_VECTORS(NAME, name, vectors) vectors,
 size_t optim_state_count(optim_kind kind, size_t count)
 {
-    return kind == OPTIM_ADAM ? 2 * count : kind == OPTIM_MOMENTUM ? count : 0;
+    static const size_t vectors[] = { OPTIMISERS(OPTIM_VECTORS) };
+    return vectors[kind] * count;
 }
 
 static const char *const order_names[] = { "interleaved", "appearance", "frequency" };

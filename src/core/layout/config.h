@@ -7,6 +7,7 @@
 #define MODEL_CONFIG_H
 
 #include "base/status.h"
+#include "model/kinds.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@ enum {
 };
 
 typedef struct lm_config {
-    const char *body;                    /* "lstm" or "transformer"; NULL: "lstm" */
+    const char *body;                    /* a name of LM_BODIES; NULL: the first */
     uint32_t vocab;                      /* number of words; required */
     uint32_t embed, hidden;              /* 0: 200 */
     uint32_t layers;                     /* 0: 2 */
@@ -30,6 +31,19 @@ typedef struct lm_config {
     uint32_t batch, steps;               /* maximum batch size and sequence length; 0: 20 and 35 */
     const char *only; /* tensors to train (layout_only), borrowed; NULL or "": all */
 } lm_config;
+
+const char *lm_body_name(lm_body_kind kind);
+lm_body_kind lm_body_named(const char *name); /* LM_BODY_KINDS: there is no such body */
+
+/* What other code needs to know of a body, instead of asking for its name. */
+typedef struct lm_body_facts {
+    const char *usual_lr; /* the learning rate of PyTorch's examples */
+    bool heads;           /* lm_config.heads applies to it */
+    bool positions;       /* lm_position is added to the embedded words */
+    const char *hidden;   /* name of a matrix of layer %u with lm_config.hidden rows ... */
+    bool hidden_columns;  /* ... or columns */
+} lm_body_facts;
+const lm_body_facts *lm_body_facts_of(lm_body_kind kind);
 
 /* Fills in the defaults. SEFL_EINVAL, with the reason, if the configuration is not valid. */
 sefl_status lm_config_check(lm_config *cfg) SEFL_MUST_CHECK;
@@ -44,8 +58,6 @@ static inline uint32_t lm_columns(const lm_config *cfg)
     return cfg->batch > LM_EVAL_BATCH ? cfg->batch : LM_EVAL_BATCH;
 }
 
-typedef enum optim_kind { OPTIM_SGD, OPTIM_MOMENTUM, OPTIM_ADAM } optim_kind;
-
 typedef struct optim_config {
     optim_kind kind;
     double momentum;     /* 0: 0.9 */
@@ -54,7 +66,6 @@ typedef struct optim_config {
     double weight_decay; /* wd; lr wd must be below 1 */
 } optim_config;
 
-/* Returns "sgd", "momentum" or "adam". */
 const char *optim_kind_name(optim_kind kind);
 /* Returns the learning rate that PyTorch's examples use for this optimiser and body of a model. */
 const char *optim_usual_lr(const char *kind, const char *body);

@@ -38,7 +38,7 @@
     ROW(prefix "field", TEXT, field, "text", 0, 0, NULL,                                           \
         "JSON member or CSV column that contains the text", .arg = "NAME")
 
-#define MODEL_BODIES "lstm transformer"
+#define MODEL_BODIES KIND_WORDS(LM_BODIES)
 #define MODEL_BODY(ROW, kind, body, bodies)                                                        \
     ROW("model.body", kind, body, "lstm", 0, 0, bodies, "model architecture", .was = "model.kind")
 
@@ -73,12 +73,12 @@
         "sub-word tokens, which can write any text, so that no word is unknown")
 
 #define TRAINING_RATE(ROW, P)                                                                      \
-    ROW("training.optimiser", CHOICE, P.optim.kind, "sgd", 0, 0, "sgd momentum adam",              \
+    ROW("training.optimiser", CHOICE, P.optim.kind, "sgd", 0, 0, KIND_WORDS(OPTIMISERS),           \
         "optimiser for training on the text", .was = "train.optimiser")                            \
     ROW("training.lr", REAL, P.lr, "0", 0, 1000000, NULL,                                          \
         "learning rate; 0 means 0.001 for adam, else 20 for lstm and 5 for transformer",           \
         .was = "train.lr", .arg = "RATE")                                                          \
-    ROW("training.schedule", CHOICE, P.schedule, "constant", 0, 0, "constant linear cosine",       \
+    ROW("training.schedule", CHOICE, P.schedule, "constant", 0, 0, KIND_WORDS(SCHEDULES),          \
         "how the learning rate changes over a task's rounds, from lr to lr_last; 'sefl train' has "\
         "no rounds and accepts only constant")
 

@@ -356,6 +356,16 @@ static sefl_status derive_numbers(task *t, const ahe_scheme *ahe, pack_scheme sc
     return t->claim ? check_claim(t) : SEFL_OK;
 }
 
+#define OPTIM_OF(NAME, name, OPTIM) OPTIM_##OPTIM,
+const optim_kind task_server_optims[] = { TASK_SERVERS(OPTIM_OF) };
+
+const char *task_unit_name(task_unit unit)
+{
+#define UNIT_NAME(NAME, name) #name,
+    static const char *const names[] = { TASK_UNITS(UNIT_NAME) };
+    return names[unit];
+}
+
 static sefl_status derive(task *t, const task_draft *d)
 {
     static const struct {
@@ -365,17 +375,14 @@ static sefl_status derive(task *t, const task_draft *d)
     static const uint8_t none[SHA256_BYTES];
     pack_nano clip, z;
 
-    static const char *const bodies[] = { "lstm", "transformer", "external" };
-    t->model.body = bodies[d->body];
     t->external = d->body == TASK_BODY_EXTERNAL;
+    t->model.body = t->external ? "external" : lm_body_name((lm_body_kind)d->body);
     t->claim = d->claim != 0;
     t->has_valid = memcmp(t->valid_hash, none, sizeof none) != 0;
     t->rate = share(d->rate);
     t->clip_quantile = share(d->clip_quantile);
     t->server_lr = share(t->step_nano);
-    t->server_optim.kind = t->server == TASK_AVERAGE    ? OPTIM_SGD
-                           : t->server == TASK_MOMENTUM ? OPTIM_MOMENTUM
-                                                        : OPTIM_ADAM;
+    t->server_optim.kind = task_server_optims[t->server];
     SEFL_PASS(pack_decimal(&clip, t->clip));
     SEFL_PASS(pack_decimal(&z, t->z));
     SEFL_NEED(clip > 0, SEFL_EINVAL, "task: privacy.clip is 0: must be above 0");

@@ -32,11 +32,23 @@ struct seal_suite;   /* crypto/seal/seal.h */
 
 enum { TASK_ID = 32, TASK_NAME_MAX = 64, TASK_BYTES_MAX = 1 << 20 };
 
-typedef enum task_sampling { TASK_ALL, TASK_OPEN } task_sampling;
-typedef enum task_weights { TASK_EQUAL, TASK_CAPPED } task_weights;
-typedef enum task_unit { TASK_UNIT_CLIENT, TASK_UNIT_RECORD } task_unit;
-typedef enum task_schedule { TASK_CONSTANT, TASK_LINEAR, TASK_COSINE } task_schedule;
-typedef enum task_server { TASK_AVERAGE, TASK_MOMENTUM, TASK_ADAM } task_server;
+/* The choices of a task: each list defines an enum, the words of a setting, and their order. A
+ * server's step is one of the optimisers (model/kinds.h). */
+/* clang-format off */
+#define TASK_SAMPLINGS(C)  C(ALL, all) C(OPEN, open)
+#define TASK_WEIGHTINGS(C) C(EQUAL, equal) C(CAPPED, capped)
+#define TASK_UNITS(C)      C(UNIT_CLIENT, client) C(UNIT_RECORD, record)
+#define TASK_SERVERS(C)    C(AVERAGE, average, SGD) C(MOMENTUM, momentum, MOMENTUM)              \
+                           C(ADAM, adam, ADAM) SCRATCH_SERVER(C)
+#define TASK_CHOICE(NAME, name, ...) TASK_##NAME,
+typedef enum task_sampling { TASK_SAMPLINGS(TASK_CHOICE) } task_sampling;
+typedef enum task_weights { TASK_WEIGHTINGS(TASK_CHOICE) } task_weights;
+typedef enum task_unit { TASK_UNITS(TASK_CHOICE) } task_unit;
+typedef enum task_schedule { SCHEDULES(TASK_CHOICE) } task_schedule;
+typedef enum task_server { TASK_SERVERS(TASK_CHOICE) } task_server;
+/* clang-format on */
+extern const optim_kind task_server_optims[]; /* by task_server */
+const char *task_unit_name(task_unit unit);   /* "client", "record" */
 
 typedef struct task {
     uint8_t id[TASK_ID]; /* SHA-256 of the document's bytes */

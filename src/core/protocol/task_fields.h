@@ -31,7 +31,7 @@
 #include "protocol/task.h"
 
 #define TASK_VERSION   5
-#define TASK_BODIES    MODEL_BODIES " external"
+#define TASK_BODIES    (&(LM_BODIES(KIND_WORD) " external")[1])
 #define TASK_NO_VALID  "0000000000000000000000000000000000000000000000000000000000000000"
 #define TASK_COUNT_MAX (UINT64_C(1) << 53) /* the limit for exact integers in JSON */
 
@@ -99,7 +99,7 @@
       "of the rounds before it; the j-th number, divided by 4096, is that part for the j-th "      \
       "round before. If empty, the noise of each round is independent; auto chooses the numbers "  \
       "for clients that take turns")                                                               \
-    S("privacy.unit", CHOICE, t.unit, "client", 0, 0, "client record",                             \
+    S("privacy.unit", CHOICE, t.unit, "client", 0, 0, KIND_WORDS(TASK_UNITS),                      \
       "what the claim protects: all text of a client, or a single record")                         \
     S("privacy.records_max", U64, t.records_max, "0", 0, 1 << 20, NULL,                            \
       "maximum number of records per client and round, if privacy.unit is record")                 \
@@ -109,11 +109,11 @@
     S("privacy.record_words", U64, t.record_words, "0", 0, 1 << 24, NULL,                          \
       "maximum number of words of a record that a client uses, if privacy.unit is record: it "     \
       "leaves out the rest of a longer one; 0 means 4096")                                         \
-    S("privacy.sampling", CHOICE, t.sampling, "all", 0, 0, "all open",                             \
+    S("privacy.sampling", CHOICE, t.sampling, "all", 0, 0, KIND_WORDS(TASK_SAMPLINGS),             \
       "which clients take part: all, or a sample (open): each client flips its own coin, and AS "  \
       "sees who takes part", .gone = TASK_DRAWS, .instead = TASK_NO_DRAWS)                         \
     S("privacy.rate", NANO, rate, "1", 0, 1, NULL, "probability that a client is sampled")         \
-    S("privacy.weights", CHOICE, t.weights, "equal", 0, 0, "equal capped",                         \
+    S("privacy.weights", CHOICE, t.weights, "equal", 0, 0, KIND_WORDS(TASK_WEIGHTINGS),            \
       "weight of a client: equal for all clients, or its number of words (with a trainer: "        \
       "examples) up to weight_cap")                                                                \
     S("privacy.weight_cap", U64, t.weight_cap, "0", 0, TASK_COUNT_MAX, NULL,                       \
@@ -143,7 +143,7 @@
       "each round is the turn of one group")                                                       \
     S("rounds.patience", U64, t.patience, "0", 0, 1000000, NULL,                                   \
       "end the task after this many rounds without improvement; 0 means never")                    \
-    S("server.step", CHOICE, t.server, "average", 0, 0, "average momentum adam",                   \
+    S("server.step", CHOICE, t.server, "average", 0, 0, KIND_WORDS(TASK_SERVERS),                  \
       "optimiser that the aggregation server uses")                                                \
     S("server.lr", NANO, t.step_nano, "1", 0, 1000000, NULL,                                       \
       "learning rate of the aggregation server")                                                   \
@@ -173,7 +173,7 @@ typedef enum task_kind {
     TASK_KIND_FILTER,
 } task_kind;
 
-enum { TASK_BODY_LSTM, TASK_BODY_TRANSFORMER, TASK_BODY_EXTERNAL }; /* task_draft.body */
+enum { TASK_BODY_EXTERNAL = LM_BODY_KINDS }; /* task_draft.body, after the lm_body_kinds */
 
 /* The values in a document, from which task_read derives others. */
 typedef struct task_draft {

@@ -19,7 +19,7 @@ run_facts metrics_facts(const task *t)
     snprintf(f.noise, sizeof f.noise, "%s", task_mode(t)->name);
     snprintf(f.z, sizeof f.z, "%s", task_mode(t)->noisy ? t->z : "0");
     dp_filter_text(f.filter, &t->filter);
-    snprintf(f.unit, sizeof f.unit, "%s", t->unit == TASK_UNIT_RECORD ? "record" : "client");
+    snprintf(f.unit, sizeof f.unit, "%s", task_unit_name(t->unit));
     f.rounds = (double)t->rounds;
     f.enrolled = t->enrolled;
     if (t->claim)

@@ -363,8 +363,7 @@ static sefl_status memory(plan *p, const federation *s, const rates *r)
     bytes += (double)e->clients * (CLIENT_BYTES + (e->full ? CLIENT_BYTES_FULL : 0));
     bytes +=
         4 * d + 24 * d; /* the global model; released integers and a stored copy; their average */
-    if (t->server != TASK_AVERAGE)
-        bytes += (t->server == TASK_ADAM ? 16 : 8) * d;
+    bytes += 8 * (double)optim_state_count(t->server_optim.kind, 1) * d;
     if (e->full)
         bytes += p->threads * (double)task_body_bytes(t) + (double)ahe_body_bytes(&t->ahe) +
                  r->tables_bytes;

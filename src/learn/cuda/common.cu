@@ -204,7 +204,7 @@ template <class R> __global__ void embed_kernel(pass p, embed_args a, R *x, int 
 
 static float embed_scale(const device *d)
 {
-    return d->set.body == ENGINE_TRANSFORMER ? sqrtf((float)d->set.embed) : 1.f;
+    return d->positions ? sqrtf((float)d->set.embed) : 1.f;
 }
 
 void embed(device *d, const pass &p, const float *theta, size_t theta_stride)
@@ -397,21 +397,37 @@ struct optimiser {
     float mu, beta1, beta2, epsilon;
 };
 
+/* The steps of OPTIMISERS: theta and the state m, v from gradient g. */
+__device__ inline void step_sgd(const slot &s, const optimiser &, float &theta, float g, float *,
+                                float *)
+{
+    theta -= s.step * s.scale * g;
+}
+
+__device__ inline void step_momentum(const slot &s, const optimiser &o, float &theta, float g,
+                                     float *m, float *)
+{
+    *m = o.mu * *m + s.scale * g;
+    theta -= s.step * *m;
+}
+
+__device__ inline void step_adam(const slot &s, const optimiser &o, float &theta, float g, float *m,
+                                 float *v)
+{
+    float x = s.scale * g;
+    *m = o.beta1 * *m + (1 - o.beta1) * x;
+    *v = o.beta2 * *v + (1 - o.beta2) * x * x;
+    theta -= s.adam_step * *m / (sqrtf(*v) * s.adam_root + o.epsilon);
+}
+
 __device__ inline void move(const slot &s, const optimiser &o, float &theta, float g, float *m,
                             float *v)
 {
     theta = fmaf(-s.shrink, theta, theta);
-    if (o.kind == ENGINE_SGD) {
-        theta -= s.step * s.scale * g;
-    } else if (o.kind == ENGINE_MOMENTUM) {
-        *m = o.mu * *m + s.scale * g;
-        theta -= s.step * *m;
-    } else {
-        float x = s.scale * g;
-        *m = o.beta1 * *m + (1 - o.beta1) * x;
-        *v = o.beta2 * *v + (1 - o.beta2) * x * x;
-        theta -= s.adam_step * *m / (sqrtf(*v) * s.adam_root + o.epsilon);
-    }
+#define MOVE_BY(NAME, name, vectors) \
+    if (o.kind == OPTIM_##NAME)      \
+        step_##name(s, o, theta, g, m, v);
+    OPTIMISERS(MOVE_BY)
 }
 
 enum { MOVE = 4 }; /* values of a thread */
@@ -490,7 +506,7 @@ void update(device *d, const pass &p)
     optimiser o = { (int)c.optimiser, (float)c.momentum, (float)c.beta1, (float)c.beta2,
                     (float)c.epsilon };
     /* SGD without weight decay moves only the touched rows of the encoder. */
-    bool rows = c.optimiser == ENGINE_SGD && c.weight_decay == 0, tied = c.tied != 0;
+    bool rows = d->opt_n == 0 && c.weight_decay == 0, tied = c.tied != 0;
     size_t first = tied ? 0 : e.offset + e.count, n = c.count - first;
     mark(d, "norm", 2.0 * n * p.slots, 4.0 * n * p.slots);
     norm_kernel<<<dim3(div_up(n, CHUNK), p.slots), 256, 0, d->stream>>>(

@@ -99,28 +99,79 @@ static void plan_weight(device *d, plan *p, weight *w, int param, int b, int b2)
     p->take(w->grad, d->G * w->size * 4);
 }
 
+#define VECTORS(NAME, name, vectors) vectors,
+static const size_t optim_vectors[] = { OPTIMISERS(VECTORS) };
+
+/* The parts of a body (model/kinds.h). state: numbers that each layer carries per column and hidden
+ * unit; a body without any reads the windows of an evaluation in parallel. */
+struct body_parts {
+    uint32_t engine_setup::*top; /* columns of the decoder */
+    size_t state;
+    int (*plan_weights)(device *d, plan *p, uint32_t layer, int at); /* the next parameter */
+    int (*weights)(device *d, uint32_t layer, weight *out[4]);      /* their number */
+    void (*check)(const device *d);
+    void (*plan)(device *d, plan *p);
+    void (*forward)(device *d, const pass &p, const float *theta, size_t theta_stride, float *state);
+    void (*backward)(device *d, const pass &p);
+};
+
+static int lstm_plan_weights(device *d, plan *p, uint32_t i, int at)
+{
+    plan_weight(d, p, &d->lstm[i].ih, at, at + 2, at + 3);
+    plan_weight(d, p, &d->lstm[i].hh, at + 1, NULL_PARAM, NULL_PARAM);
+    return at + 4;
+}
+
+static int lstm_weights(device *d, uint32_t i, weight *out[4])
+{
+    out[0] = &d->lstm[i].ih, out[1] = &d->lstm[i].hh;
+    return 2;
+}
+
+static int transformer_weights(device *d, uint32_t i, weight *out[4])
+{
+    tr_layer &l = d->tr[i];
+    out[0] = &l.qkv, out[1] = &l.proj, out[2] = &l.ff1, out[3] = &l.ff2;
+    return 4;
+}
+
+static int transformer_plan_weights(device *d, plan *p, uint32_t i, int at)
+{
+    tr_layer &l = d->tr[i];
+    weight *w[4];
+    for (int k = 0, n = transformer_weights(d, i, w); k < n; k++, at += 2)
+        plan_weight(d, p, w[k], at, at + 1, NULL_PARAM);
+    l.n1_w = at++, l.n1_b = at++, l.n2_w = at++, l.n2_b = at++;
+    return at;
+}
+
+static const body_parts body_lstm = { &engine_setup::hidden, 2, lstm_plan_weights, lstm_weights,
+                                      NULL, lstm_plan, lstm_forward, lstm_backward };
+static const body_parts body_transformer = {
+    &engine_setup::embed, 0, transformer_plan_weights, transformer_weights,
+    transformer_check, transformer_plan,
+    [](device *d, const pass &p, const float *theta, size_t stride, float *) {
+        transformer_forward(d, p, theta, stride);
+    },
+    transformer_backward
+};
+
+#define BODY(NAME, name) &body_##name,
+static const body_parts *const bodies[] = { LM_BODIES(BODY) };
+
+static const body_parts *body(const device *d)
+{
+    return bodies[d->set.body];
+}
+
 static void plan_body(device *d, plan *p)
 {
     int at = 1; /* after the encoder */
-    for (uint32_t i = 0; i < d->set.layers; i++) {
-        if (d->set.body == ENGINE_LSTM) {
-            plan_weight(d, p, &d->lstm[i].ih, at, at + 2, at + 3);
-            plan_weight(d, p, &d->lstm[i].hh, at + 1, NULL_PARAM, NULL_PARAM);
-            at += 4;
-        } else {
-            tr_layer &l = d->tr[i];
-            weight *w[4] = { &l.qkv, &l.proj, &l.ff1, &l.ff2 };
-            for (int k = 0; k < 4; k++, at += 2)
-                plan_weight(d, p, w[k], at, at + 1, NULL_PARAM);
-            l.n1_w = at++, l.n1_b = at++, l.n2_w = at++, l.n2_b = at++;
-        }
-    }
+    for (uint32_t i = 0; i < d->set.layers; i++)
+        at = body(d)->plan_weights(d, p, i, at);
     int dec = d->set.tied ? 0 : at++;
     plan_weight(d, p, &d->dec, dec, at, NULL_PARAM);
-    if (d->set.body == ENGINE_LSTM)
-        lstm_plan(d, p);
-    else
-        transformer_plan(d, p);
+    body(d)->plan(d, p);
 }
 
 static void plan_all(device *d, plan *p)
@@ -138,7 +189,7 @@ static void plan_all(device *d, plan *p)
         d->positions = NULL;
     p->take(d->x, n * ld_of(c.embed) * d->real);
     d->xf = NULL;
-    if (c.body == ENGINE_TRANSFORMER)
+    if (c.positions)
         p->take(d->xf, 4 * n * e);
     p->take(d->x_mask, n * e);
     p->take(d->top_out, n * ld_of(d->top) * d->real);
@@ -299,18 +350,14 @@ static void open_it(device *d, const engine_setup *setup, engine_facts *facts)
     d->B = (int)setup->batch, d->T = (int)setup->steps;
     d->bf = setup->precision == ENGINE_BF16;
     d->real = d->bf ? 2 : 4;
-    d->top = (int)(setup->body == ENGINE_LSTM ? setup->hidden : setup->embed);
+    d->top = (int)(d->set.*body(d)->top);
     d->ldv = (int)((setup->vocab + 7) / 8 * 8);
     d->shared_most = prop.sharedMemPerBlockOptin;
-    if (setup->body == ENGINE_TRANSFORMER)
-        transformer_check(d);
-    d->opt_n = setup->count * (setup->optimiser == ENGINE_ADAM       ? 2
-                               : setup->optimiser == ENGINE_MOMENTUM ? 1
-                                                                     : 0);
+    if (body(d)->check)
+        body(d)->check(d);
+    d->opt_n = setup->count * optim_vectors[setup->optimiser];
     d->state_cols = std::max(d->B, (int)EVAL_COLUMNS);
-    d->state_n = setup->body == ENGINE_LSTM
-                     ? 2 * (size_t)d->state_cols * setup->hidden * setup->layers
-                     : 0;
+    d->state_n = body(d)->state * d->state_cols * setup->hidden * setup->layers;
     CU(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking));
     BLAS(cublasCreate(&d->blas));
     BLAS(cublasSetStream(d->blas, d->stream));
@@ -471,44 +518,29 @@ void mark(device *d, const char *name, double flop, double bytes)
     d->in->marks.push_back(t);
 }
 
-static void each_weight(device *d, void (*f)(device *, const pass &, const weight &), const pass &p)
+template <class F> static void each_weight(device *d, F f)
 {
-    for (uint32_t i = 0; i < d->set.layers; i++) {
-        if (d->set.body == ENGINE_LSTM) {
-            f(d, p, d->lstm[i].ih), f(d, p, d->lstm[i].hh);
-        } else {
-            const tr_layer &l = d->tr[i];
-            f(d, p, l.qkv), f(d, p, l.proj), f(d, p, l.ff1), f(d, p, l.ff2);
-        }
-    }
-    f(d, p, d->dec);
-}
-
-static void expand_own(device *d, const pass &p, const weight &w)
-{
-    expand(d, p, w, d->theta, d->set.count);
+    weight *w[4];
+    for (uint32_t i = 0; i < d->set.layers; i++)
+        for (int k = 0, n = body(d)->weights(d, i, w); k < n; k++)
+            f(*w[k]);
+    f(d->dec);
 }
 
 static void step(device *d, const pass &p)
 {
     double values = 1.0 * p.slots * d->set.count;
     mark(d, "expand", 0, 4 * values + d->real * (double)p.slots * d->dec.size);
-    each_weight(d, expand_own, p);
+    each_weight(d, [&](const weight &w) { expand(d, p, w, d->theta, d->set.count); });
     mark(d, "embedding", 0, 0);
     embed(d, p, d->theta, d->set.count);
     mark(d, "body forward", 0, 0);
-    if (d->set.body == ENGINE_LSTM)
-        lstm_forward(d, p, d->theta, d->set.count, d->state);
-    else
-        transformer_forward(d, p, d->theta, d->set.count);
+    body(d)->forward(d, p, d->theta, d->set.count, d->state);
     head(d, p, d->theta, d->set.count);
     mark(d, "body backward", 0, 0);
-    if (d->set.body == ENGINE_LSTM)
-        lstm_backward(d, p);
-    else
-        transformer_backward(d, p);
+    body(d)->backward(d, p);
     mark(d, "fold", 0, 4 * values + 4 * (double)p.slots * d->dec.size);
-    each_weight(d, fold, p);
+    each_weight(d, [&](const weight &w) { fold(d, p, w); });
     mark(d, "embedding back", 0, 0);
     embed_back(d, p);
     update(d, p);
@@ -659,7 +691,7 @@ static void write_part(device *d, uint32_t i, uint32_t part, const void *in, siz
 static void evaluate(device *d, uint32_t of, const uint32_t *words, uint64_t n, uint64_t name,
                      double *loss, uint64_t *counted)
 {
-    bool lstm = d->set.body == ENGINE_LSTM;
+    const bool carries = d->state_n > 0;
     int e = d->G;
     if (of != UINT32_MAX)
         check_slot(d, of);
@@ -672,38 +704,23 @@ static void evaluate(device *d, uint32_t of, const uint32_t *words, uint64_t n, 
         throw fails(SEFL_EINVAL, "%llu words are too few to evaluate: needs at least %d",
                     (unsigned long long)n, 2 * EVAL_COLUMNS);
     s.real_cols = EVAL_COLUMNS;
-    /* LSTM: the columns' next rows; Transformer: windows are independent, read in parallel */
-    int windows = lstm ? 1 : std::max(1, (int)(d->tokens / ((size_t)d->T * EVAL_COLUMNS)));
+    /* a carried state: the columns' next rows; else windows are independent, read in parallel */
+    int windows = carries ? 1 : std::max(1, (int)(d->tokens / ((size_t)d->T * EVAL_COLUMNS)));
     s.cols = EVAL_COLUMNS * windows;
-    s.window = lstm ? (uint32_t)(d->tokens / EVAL_COLUMNS) : d->T;
+    s.window = carries ? (uint32_t)(d->tokens / EVAL_COLUMNS) : d->T;
     pass p = { d->slots + e, 1, (int)s.cols, (int)s.window, (int)(s.cols * s.window), false };
-    auto one = [](device *d, const pass &p, const weight &w, const float *theta) {
-        expand(d, p, w, theta, 0);
-    };
-    for (uint32_t i = 0; i < d->set.layers; i++) {
-        if (lstm) {
-            one(d, p, d->lstm[i].ih, theta), one(d, p, d->lstm[i].hh, theta);
-        } else {
-            const tr_layer &l = d->tr[i];
-            one(d, p, l.qkv, theta), one(d, p, l.proj, theta);
-            one(d, p, l.ff1, theta), one(d, p, l.ff2, theta);
-        }
-    }
-    one(d, p, d->dec, theta);
+    each_weight(d, [&](const weight &w) { expand(d, p, w, theta, 0); });
     if (d->state_n)
         CU(cudaMemsetAsync(d->eval_state, 0, 4 * d->state_n, d->stream));
     for (uint64_t at = 0; at + 1 < s.rows; at += (uint64_t)windows * s.window) {
         double sum = s.loss_sum;
         uint64_t sum_words = s.words_sum;
         s.at.row = at;
-        s.steps = lstm ? (uint32_t)std::min((uint64_t)s.window, s.rows - 1 - at) : s.window;
+        s.steps = carries ? (uint32_t)std::min((uint64_t)s.window, s.rows - 1 - at) : s.window;
         s.loss_sum = 0, s.words_sum = 0;
         put_slot(d, e);
         embed(d, p, theta, 0);
-        if (lstm)
-            lstm_forward(d, p, theta, 0, d->eval_state);
-        else
-            transformer_forward(d, p, theta, 0);
+        body(d)->forward(d, p, theta, 0, d->eval_state);
         head(d, p, theta, 0);
         add_losses(d, p);
         get_slots(d, e, 1);

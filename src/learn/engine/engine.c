@@ -41,13 +41,13 @@ static sefl_status describe(engine_setup *s, plan *p, const lm_config *m, const 
                                     .cols = shape.cols,
                                     .block = shape.block };
     }
-    bool transformer = strcmp(m->body, "transformer") == 0;
-    if (transformer) {
+    const lm_body_kind body = lm_body_named(m->body);
+    if (lm_body_facts_of(body)->positions) {
         SEFL_PASS(sefl_new(&p->positions, (size_t)m->steps * m->embed, sizeof *p->positions));
         for (size_t i = 0; i < (size_t)m->steps * m->embed; i++)
             p->positions[i] = (float)lm_position(i / m->embed, i % m->embed, m->embed);
     }
-    *s = (engine_setup){ .body = transformer ? ENGINE_TRANSFORMER : ENGINE_LSTM,
+    *s = (engine_setup){ .body = body,
                          .vocab = m->vocab,
                          .embed = m->embed,
                          .hidden = m->hidden,
@@ -59,7 +59,7 @@ static sefl_status describe(engine_setup *s, plan *p, const lm_config *m, const 
                          .param = p->out,
                          .params = (uint32_t)p->params.n,
                          .count = p->params.count,
-                         .optimiser = (uint32_t)o->kind,
+                         .optimiser = o->kind,
                          .momentum = o->momentum,
                          .beta1 = o->beta1,
                          .beta2 = o->beta2,
@@ -88,26 +88,28 @@ static sefl_status open_device(engine *e, const engine_cpu_setup *setup)
     return open_on(e, ops, setup);
 }
 
-static bool is_word(const char *word, const char *list)
+/* Returns the index of a word in a list; -1: it is not there. */
+static int index_of(const char *word, const char *list)
 {
     size_t n = strlen(word);
-    for (const char *p = list; n > 0 && *p; p += strcspn(p, " "), p += *p == ' ')
-        if (strcspn(p, " ") == n && memcmp(p, word, n) == 0)
-            return true;
-    return false;
+    for (int i = 0; n > 0 && *list; i++, list += strcspn(list, " "), list += *list == ' ')
+        if (strcspn(list, " ") == n && memcmp(list, word, n) == 0)
+            return i;
+    return -1;
 }
 
 sefl_status engine_new(engine **out, const engine_config *cfg)
 {
     const char *device = cfg->device ? cfg->device : "cpu";
     const char *precision = cfg->precision ? cfg->precision : "bf16";
+    const int kind = index_of(precision, ENGINE_PRECISIONS);
     engine_cpu_setup setup = { .optim = cfg->optim, .pool = cfg->pool };
     plan p = { 0 };
     SEFL_MAKE(engine, e, out);
-    SEFL_CHECK(is_word(device, ENGINE_DEVICES), SEFL_EINVAL,
+    SEFL_CHECK(index_of(device, ENGINE_DEVICES) >= 0, SEFL_EINVAL,
                "device \"%.32s\": must be cpu, cuda or auto", device);
-    SEFL_CHECK(is_word(precision, ENGINE_PRECISIONS), SEFL_EINVAL,
-               "precision \"%.32s\": must be bf16 or fp32", precision);
+    SEFL_CHECK(kind >= 0, SEFL_EINVAL, "precision \"%.32s\": must be one of: %s", precision,
+               ENGINE_PRECISIONS);
     e->model = *cfg->model;
     SEFL_TRY(lm_config_check(&e->model));
     setup.model = &e->model;
@@ -116,7 +118,7 @@ sefl_status engine_new(engine **out, const engine_config *cfg)
     SEFL_TRY(describe(&setup.setup, &p, &e->model, &rates));
     setup.setup.slots = cfg->slots ? cfg->slots : 1;
     setup.setup.number = cfg->number;
-    setup.setup.precision = strcmp(precision, "fp32") == 0 ? ENGINE_FP32 : ENGINE_BF16;
+    setup.setup.precision = (uint32_t)kind;
     e->count = setup.setup.count;
     e->state_n = lm_state_count(&e->model);
     e->optim_n = optim_state_count(e->optim.kind, e->count);

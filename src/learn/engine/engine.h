@@ -32,7 +32,7 @@
 #include "model/optim.h"
 
 #define ENGINE_DEVICES    "cpu cuda auto"
-#define ENGINE_PRECISIONS "bf16 fp32"
+#define ENGINE_PRECISIONS KIND_WORDS(PRECISIONS)
 
 /* Rows for the members threads, device and precision (model/lm_settings.h). */
 /* clang-format off */

@@ -5,15 +5,16 @@
  * reads its own text in batches as model/train.h describes, and ends with its own parameters. A GPU
  * trains many slots in one step; the CPU has one slot per engine.
  *
- * The header is plain C and includes of the project only the status codes and train_steps.h, so
- * that the plugin compiles with nvcc alone. engine_new compares `abi` and `size` when it opens the
- * plugin, so any change below needs a new ENGINE_ABI.
+ * The header is plain C and includes of the project only the status codes, kinds.h and
+ * train_steps.h, so that the plugin compiles with nvcc alone. engine_new compares `abi` and `size`
+ * when it opens the plugin, so any change below needs a new ENGINE_ABI.
  *
  * Failures: a function passes its message to setup->note, then returns a status.
  * Threads: one owner per engine.   Secrets: texts, parameters; not constant-time. */
 #ifndef MODEL_ENGINE_ENGINE_OPS_H
 #define MODEL_ENGINE_ENGINE_OPS_H
 
+#include "model/kinds.h"
 #include "model/train_steps.h"
 #include "sefl/status.h"
 
@@ -24,11 +25,7 @@
 extern "C" {
 #endif
 
-enum { ENGINE_ABI = 5 };
-
-enum { ENGINE_LSTM, ENGINE_TRANSFORMER };          /* engine_setup.body */
-enum { ENGINE_SGD, ENGINE_MOMENTUM, ENGINE_ADAM }; /* engine_setup.optimiser */
-enum { ENGINE_FP32, ENGINE_BF16 };                 /* engine_setup.precision */
+enum { ENGINE_ABI = 6 };
 
 /* Position and shape of a parameter in theta. A vector is rows x 1 with block 1. */
 typedef struct engine_param {
@@ -37,7 +34,8 @@ typedef struct engine_param {
 } engine_param;
 
 typedef struct engine_setup {
-    uint32_t body, vocab, embed, hidden, layers, heads, tied;
+    uint32_t body; /* lm_body_kind */
+    uint32_t vocab, embed, hidden, layers, heads, tied;
     uint32_t batch, steps; /* maximum batch size and sequence length of a slot */
     /* In the order of model/lm.h: encoder; body, layer by layer; decoder weight unless tied;
      * decoder bias. */
@@ -46,10 +44,10 @@ typedef struct engine_setup {
     uint64_t count;     /* values in theta */
     uint32_t slots;     /* requested number; the engine may have fewer (engine_facts.slots) */
     uint32_t number;    /* which GPU, modulo the number of GPUs */
-    uint32_t precision; /* precision of matrix products on a GPU; sums are always fp32 */
-    uint32_t optimiser;
+    uint32_t precision; /* ENGINE_BF16, ENGINE_FP32: of matrix products; sums are always fp32 */
+    uint32_t optimiser; /* optim_kind */
     double momentum, beta1, beta2, epsilon, weight_decay;
-    const float *positions;            /* Transformer: (steps, embed), added to embedded words */
+    const float *positions;            /* NULL, or (steps, embed), added to embedded words */
     void (*note)(const char *message); /* records the message of a failure */
 } engine_setup;
 

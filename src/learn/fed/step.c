@@ -24,7 +24,7 @@ static const char magic[8] = { 'S', 'E', 'F', 'L', 'O', 'P', 'T', '1' };
 
 static unsigned vectors(task_server kind)
 {
-    return kind == TASK_ADAM ? 2 : kind == TASK_MOMENTUM ? 1 : 0;
+    return (unsigned)optim_state_count(task_server_optims[kind], 1);
 }
 
 sefl_status step_new(step_state *s, const task *t)
@@ -105,25 +105,42 @@ static double power(double b, uint64_t n)
     return r;
 }
 
-/* What a step needs; d: directions of some values, from average a. */
-typedef struct rates {
+typedef struct stepping {
+    step_state *s;
     double mu, b1, b2, eps, c1, c2;
-} rates;
+    double lr;
+    float *theta;
+    const double *average;
+    layout_range range; /* of trainable values */
+} stepping;
 
-static void momentum(const rates *r, double *d, double *m, const double *a, size_t n)
+/* The steps of TASK_SERVERS: d, the directions of n values from `at` on, from their averages a. */
+static void average(const stepping *p, double *d, size_t at, const double *a, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        d[i] = m[i] = r->mu * m[i] + a[i];
+    (void)p, (void)at;
+    memcpy(d, a, n * sizeof *d);
 }
 
-static void adam(const rates *r, double *d, double *m, double *v, const double *a, size_t n)
+static void momentum(const stepping *p, double *d, size_t at, const double *a, size_t n)
 {
+    double *m = p->s->m + at;
+    for (size_t i = 0; i < n; i++)
+        d[i] = m[i] = p->mu * m[i] + a[i];
+}
+
+static void adam(const stepping *p, double *d, size_t at, const double *a, size_t n)
+{
+    double *m = p->s->m + at, *v = p->s->v + at;
     for (size_t i = 0; i < n; i++) {
-        m[i] = r->b1 * m[i] + (1 - r->b1) * a[i];
-        v[i] = r->b2 * v[i] + (1 - r->b2) * (a[i] * a[i]);
-        d[i] = (m[i] / r->c1) / (sqrt(v[i] / r->c2) + r->eps);
+        m[i] = p->b1 * m[i] + (1 - p->b1) * a[i];
+        v[i] = p->b2 * v[i] + (1 - p->b2) * (a[i] * a[i]);
+        d[i] = (m[i] / p->c1) / (sqrt(v[i] / p->c2) + p->eps);
     }
 }
+
+#define STEP(NAME, name, optim) name,
+static void (*const steps[])(const stepping *p, double *d, size_t at, const double *a,
+                             size_t n) = { TASK_SERVERS(STEP) };
 
 /* Adds lr d to some values; false if one is no longer finite. */
 static bool add_step(float *theta, double lr, const double *d, size_t n)
@@ -137,38 +154,23 @@ static bool add_step(float *theta, double lr, const double *d, size_t n)
     return good;
 }
 
-typedef struct stepping {
-    step_state *s;
-    rates r;
-    double lr;
-    float *theta;
-    const double *average;
-    layout_range range; /* of trainable values */
-} stepping;
-
 static sefl_status step_piece(void *ctx, unsigned lane, size_t begin, size_t end)
 {
     enum { SOME = 1024 };
     const stepping *p = ctx;
-    const step_state *s = p->s;
-    double d[SOME] = { 0 };
+    double d[SOME];
     bool good = true;
     (void)lane;
     for (size_t done = begin; done < end; done += SOME) {
         const size_t n = end - done < SOME ? end - done : SOME, at = p->range.update + done;
-        const double *a = p->average + at;
-        if (s->kind == TASK_MOMENTUM)
-            momentum(&p->r, d, s->m + at, a, n);
-        else if (s->kind == TASK_ADAM)
-            adam(&p->r, d, s->m + at, s->v + at, a, n);
-        good &=
-            add_step(p->theta + p->range.model + done, p->lr, s->kind == TASK_AVERAGE ? a : d, n);
+        steps[p->s->kind](p, d, at, p->average + at, n);
+        good &= add_step(p->theta + p->range.model + done, p->lr, d, n);
     }
     SEFL_NEED(good, SEFL_ERANGE, "a value of the model is not finite after this round");
     return SEFL_OK;
 }
 
-sefl_status step_apply(step_state *s, const task *t, float *theta, const double *average,
+sefl_status step_apply(step_state *s, const task *t, float *theta, const double *values,
                        pool *workers)
 {
     const optim_config o = optim_filled(&t->server_optim);
@@ -177,9 +179,16 @@ sefl_status step_apply(step_state *s, const task *t, float *theta, const double 
     SEFL_NEED(t->layout.trained == task_trained(t), SEFL_EINVAL,
               "the task trains %zu values, its layout %zu", task_trained(t), t->layout.trained);
     s->steps++;
-    stepping p = { .s = s, .lr = t->server_lr, .theta = theta, .average = average };
-    p.r = (rates){ .mu = o.momentum, .b1 = o.beta1, .b2 = o.beta2, .eps = o.epsilon };
-    p.r.c1 = 1 - power(p.r.b1, s->steps), p.r.c2 = 1 - power(p.r.b2, s->steps);
+    stepping p = { .s = s,
+                   .mu = o.momentum,
+                   .b1 = o.beta1,
+                   .b2 = o.beta2,
+                   .eps = o.epsilon,
+                   .c1 = 1 - power(o.beta1, s->steps),
+                   .c2 = 1 - power(o.beta2, s->steps),
+                   .lr = t->server_lr,
+                   .theta = theta,
+                   .average = values };
     while (layout_next(&t->layout, &p.range))
         SEFL_PASS(pool_run(workers, p.range.n, PIECE, step_piece, &p, NULL));
     return SEFL_OK;

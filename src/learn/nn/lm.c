@@ -18,14 +18,8 @@
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-static const lm_body *find_body(const char *name)
-{
-    static const lm_body *const bodies[] = { &lm_body_lstm, &lm_body_transformer };
-    for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++)
-        if (strcmp(bodies[i]->name, name) == 0)
-            return bodies[i];
-    return NULL;
-}
+#define BODY(NAME, name) &lm_body_##name,
+static const lm_body *const bodies[] = { LM_BODIES(BODY) };
 
 /* Lists the parameters and numbers them in the order of lm_config_layout. */
 static sefl_status add_params(lm *m)
@@ -59,7 +53,7 @@ static void plan(lm *m, nn_plan *p)
     m->touched = nn_take(p, bhm_rows_of_blocks(lm_shape(m, m->enc)), 1);
     m->span_cap = m->params.n + bhm_rows_of_blocks(lm_shape(m, m->enc));
     m->spans = nn_take(p, m->span_cap, sizeof *m->spans);
-    if (m->body->positions)
+    if (lm_body_facts_of(lm_body_named(m->cfg.body))->positions)
         m->positions = nn_take(p, (size_t)m->cfg.steps * e, real);
     m->body->plan(m, p);
     size_t room = 0;
@@ -81,7 +75,7 @@ sefl_status lm_new(lm **out, const lm_config *cfg, pool *p)
     m->cfg = *cfg;
     m->pool = p;
     SEFL_TRY(lm_config_check(&m->cfg));
-    m->body = find_body(m->cfg.body);
+    m->body = bodies[lm_body_named(m->cfg.body)];
     SEFL_TRY(add_params(m));
     plan(m, &memory);
     SEFL_TRY(nn_plan_get(&memory, &m->memory));
@@ -168,7 +162,7 @@ void lm_state_reset(lm *m)
 
 size_t lm_state_count(const lm_config *cfg)
 {
-    return find_body(cfg->body)->state_size(cfg);
+    return bodies[lm_body_named(cfg->body)]->state_size(cfg);
 }
 
 nn_real *lm_state(lm *m, size_t *n)

@@ -1,6 +1,6 @@
 /* lm: a word-level language model: parameters, loss, gradient, evaluation, text.
  *
- * Two bodies share one interface: "lstm" (model/lstm.c) and "transformer" (model/transformer.c).
+ * The bodies (LM_BODIES in model/kinds.h) share one interface, lm_body.h: lstm.c, transformer.c.
  * An embedding with dropout comes before the body, and a decoder with softmax and cross-entropy
  * (model/nn/head) after it. All matrices are block-Hankel (block size 1: dense). Embedding and
  * decoder may have other block sizes than the body.

@@ -76,7 +76,6 @@ typedef struct lm_pass {
 } lm_pass;
 
 typedef struct lm_body {
-    const char *name;
     /* Numbers the parameters of the body from `at` on, in the order of lm_config_layout; returns
      * the next number. */
     size_t (*params)(lm *m, size_t at);
@@ -84,7 +83,6 @@ typedef struct lm_body {
     void (*plan)(lm *m, nn_plan *p);
     void (*init)(lm *m, seeded *g);
     double (*embed_scale)(const lm_config *cfg);
-    bool positions;
     sefl_status (*forward)(lm *m, lm_pass *pass);  /* x -> out */
     sefl_status (*backward)(lm *m, lm_pass *pass); /* dout -> dx, gradients */
 } lm_body;

@@ -185,4 +185,4 @@ static sefl_status backward(lm *m, lm_pass *pass)
     return SEFL_OK;
 }
 
-const lm_body lm_body_lstm = { .name = "lstm", LM_BODY_FUNCTIONS };
+const lm_body lm_body_lstm = { LM_BODY_FUNCTIONS };

@@ -155,23 +155,16 @@ static void adam(const job *j, size_t at, size_t n)
     }
 }
 
+#define STEP(NAME, name, vectors) name,
+static void (*const steps[])(const job *j, size_t at, size_t n) = { OPTIMISERS(STEP) };
+
 static sefl_status step_piece(void *ctx, unsigned lane, size_t begin, size_t end)
 {
     const job *j = ctx;
     (void)lane;
     for (size_t c = begin; c < end; c++) {
         const lm_span s = j->o->chunk[c].span;
-        switch (j->o->cfg.kind) {
-        case OPTIM_SGD:
-            sgd(j, s.offset, s.count);
-            break;
-        case OPTIM_MOMENTUM:
-            momentum(j, s.offset, s.count);
-            break;
-        case OPTIM_ADAM:
-            adam(j, s.offset, s.count);
-            break;
-        }
+        steps[j->o->cfg.kind](j, s.offset, s.count);
     }
     return SEFL_OK;
 }
@@ -184,7 +177,7 @@ sefl_status optim_step(optim *o, pool *p, nn_real *theta, const nn_real *grad, c
         SEFL_PASS(cut(o, o->live, o->lives));
         SEFL_PASS(pool_run(p, o->chunks, 1, decay_piece, &j, NULL));
     }
-    SEFL_PASS(o->cfg.kind == OPTIM_SGD ? cut(o, spans, n) : cut(o, o->live, o->lives));
+    SEFL_PASS(o->state_n == 0 ? cut(o, spans, n) : cut(o, o->live, o->lives));
     o->steps++;
     j.m_fix = 1 - pow(o->cfg.beta1, (double)o->steps);
     j.v_fix = 1 - pow(o->cfg.beta2, (double)o->steps);

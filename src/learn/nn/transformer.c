@@ -285,4 +285,4 @@ static sefl_status backward(lm *m, lm_pass *pass)
     return SEFL_OK;
 }
 
-const lm_body lm_body_transformer = { .name = "transformer", .positions = true, LM_BODY_FUNCTIONS };
+const lm_body lm_body_transformer = { LM_BODY_FUNCTIONS };

@@ -129,7 +129,7 @@ static void write_task(prom *p, const task *t)
     prom_u64(p,
              PROM_LABELS({ "task", hex_write(id, t->id, sizeof t->id) }, { "name", t->name },
                          { "noise", task_mode(t)->name }, { "z", task_mode(t)->noisy ? t->z : "0" },
-                         { "unit", t->unit == TASK_UNIT_RECORD ? "record" : "client" }),
+                         { "unit", task_unit_name(t->unit) }),
              1);
 }
 

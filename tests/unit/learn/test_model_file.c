@@ -262,7 +262,7 @@ static void refused(void **state)
           SEFL_EUNSUPPORTED,
           "this program reads \"model 1\"" },
         { { .key = "sefl" }, SEFL_EPROTO, "not a SEFL model" },
-        { { .key = "model", .value = "gru" }, SEFL_EPROTO, "lstm or transformer" },
+        { { .key = "model", .value = "gru" }, SEFL_EPROTO, "one of: lstm transformer" },
         { { .key = "model" }, SEFL_EPROTO, "kind of model is missing" },
         { { .key = "vocab", .value = "38" }, SEFL_EPROTO, "is not a vector of" },
         { { .key = "vocab", .value = "0" }, SEFL_EPROTO, "\"vocab\" is not a number" },

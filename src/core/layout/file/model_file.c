@@ -334,6 +334,11 @@ done:
     return st;
 }
 
+static const lm_body_facts *facts_of(const lm_config *cfg)
+{
+    return lm_body_facts_of(lm_body_named(cfg->body));
+}
+
 sefl_status model_check_shape(const model_meta *meta, const lm_config *cfg)
 {
     lm_config a = meta->cfg, b = *cfg;
@@ -342,7 +347,7 @@ sefl_status model_check_shape(const model_meta *meta, const lm_config *cfg)
     SEFL_NEED(strcmp(a.body, b.body) == 0, SEFL_EINVAL, "model.body is %s, but the model has %s",
               b.body, a.body);
     for (int i = 0; i < SIZES; i++) {
-        bool used = strcmp(size_names[i], "heads") != 0 || strcmp(a.body, "transformer") == 0;
+        bool used = strcmp(size_names[i], "heads") != 0 || facts_of(&a)->heads;
         SEFL_NEED(!used || *size_at(&a, i) == *size_at(&b, i), SEFL_EINVAL,
                   "model.%s is %" PRIu32 ", but the model has %" PRIu32, size_names[i],
                   *size_at(&b, i), *size_at(&a, i));
@@ -524,7 +529,7 @@ sefl_status model_export(const char *path, const model_meta *given, const nn_rea
             out[n++].name = "decoder.weight";
         }
     }
-    if (strcmp(meta.cfg.body, "transformer") == 0) {
+    if (facts_of(&meta.cfg)->positions) {
         SEFL_TRY(position_table(&positions, meta.cfg.embed));
         out[n++] = (tensor_out){ "pos_encoder.pe", 3, { POSITIONS, 1, meta.cfg.embed }, positions };
     }
@@ -553,22 +558,25 @@ static sefl_status side(uint32_t *out, const tensors *t, const char *path, const
 /* Infers the sizes from the shapes of PyTorch's weights. */
 static sefl_status guess_config(lm_config *cfg, const tensors *t, const char *path)
 {
-    static const char *const first[2] = { "rnn.weight_hh_l%u",
-                                          "transformer_encoder.layers.%u.linear1.weight" };
+    const lm_body_facts *f = NULL;
     char name[72];
-    bool lstm = tensors_find(t, "rnn.weight_hh_l0") != NULL;
-    cfg->body = lstm ? "lstm" : "transformer";
-    SEFL_NEED(lstm || tensors_find(t, "transformer_encoder.layers.0.linear1.weight"), SEFL_EPROTO,
-              "%s: has neither rnn.weight_hh_l0 nor transformer_encoder.layers.0: not an LSTM or "
-              "Transformer of PyTorch's word-language-model example",
-              path);
+    for (unsigned k = 0; k < LM_BODY_KINDS && !f; k++) {
+        f = lm_body_facts_of((lm_body_kind)k);
+        cfg->body = lm_body_name((lm_body_kind)k);
+        snprintf(name, sizeof name, f->hidden, 0u);
+        f = tensors_find(t, name) ? f : NULL;
+    }
+    SEFL_NEED(
+        f, SEFL_EPROTO,
+        "%s: not a model of PyTorch's word-language-model example: has no array \"%s\", and no "
+        "other one that tells its body",
+        path, name);
     SEFL_PASS(side(&cfg->vocab, t, path, "encoder.weight", 0));
     SEFL_PASS(side(&cfg->embed, t, path, "encoder.weight", 1));
-    snprintf(name, sizeof name, first[!lstm], 0u);
-    SEFL_PASS(side(&cfg->hidden, t, path, name, lstm ? 1 : 0));
+    SEFL_PASS(side(&cfg->hidden, t, path, name, f->hidden_columns));
     cfg->layers = 0;
     do
-        snprintf(name, sizeof name, first[!lstm], ++cfg->layers);
+        snprintf(name, sizeof name, f->hidden, ++cfg->layers);
     while (cfg->layers <= LM_MAX_LAYERS && tensors_find(t, name));
     return lm_config_check(cfg);
 }
