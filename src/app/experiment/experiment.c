@@ -234,14 +234,10 @@ done:
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static bool is(const settings *s, const char *key, const char *word)
-{
-    return strcmp(settings_text(s, key), word) == 0;
-}
-
 bool experiment_exact_weights(const settings *s)
 {
-    return is(s, "privacy.weights", "capped") && settings_u64(s, "privacy.weight_cap") == 0;
+    return settings_is(s, "privacy.weights", "capped") &&
+           settings_u64(s, "privacy.weight_cap") == 0;
 }
 
 /* Checks the settings of an external model and of a command that trains. */
@@ -270,7 +266,7 @@ sefl_status experiment_make(experiment *out, settings *s)
     out->trainer = *settings_text(s, "trainer") ? settings_text(s, "trainer") : NULL;
     out->trainer_folder = settings_text(s, "trainer_folder");
     out->protection = protection_named(settings_text(s, "protection"));
-    out->full = out->protection->two_servers && is(s, "crypto", "full");
+    out->full = out->protection->two_servers && settings_is(s, "crypto", "full");
     out->data = settings_text(s, "data.path");
     out->vocab = settings_text(s, "data.vocab");
     out->init = settings_text(s, "model.init");
@@ -284,9 +280,10 @@ sefl_status experiment_make(experiment *out, settings *s)
     SEFL_NEED(!out->protection->two_servers || out->clients >= 2, SEFL_EINVAL,
               "clients: the sum of one client is its update; protection sefl needs at least 2");
     const bool quantile = strtod(settings_text(s, "privacy.clip_quantile"), NULL) != 0;
-    const bool gpu = is(s, "device", "cuda") || (out->trainer && !is(s, "device", "cpu"));
+    const bool gpu =
+        settings_is(s, "device", "cuda") || (out->trainer && !settings_is(s, "device", "cpu"));
     SEFL_PASS(combination_check((out->trainer ? FEATURE(TRAINER) : 0) | (gpu ? FEATURE(GPU) : 0) |
-                                (is(s, "privacy.unit", "record") ? FEATURE(RECORD) : 0) |
+                                (settings_is(s, "privacy.unit", "record") ? FEATURE(RECORD) : 0) |
                                 (quantile ? FEATURE(QUANTILE) : 0)));
     SEFL_NEED(out->alpha >= 0.001, SEFL_EINVAL, "data.alpha is %g; it must be from 0.001 to 1000",
               out->alpha);
@@ -294,14 +291,14 @@ sefl_status experiment_make(experiment *out, settings *s)
               "data.vocab is for text of data.path: generated text has its own words");
     SEFL_NEED(
         out->data_public || *out->vocab || !out->protection->quantises ||
-            !is(s, "privacy.claim", "dp"),
+            !settings_is(s, "privacy.claim", "dp"),
         SEFL_EINVAL,
         "privacy.claim is dp, but data.vocab is not set: the words would come from %s, and no "
         "epsilon covers them. Name a public word list, or set data.public: true if the text is "
         "public",
         out->data);
-    SEFL_NEED(out->data_public || !out->protection->quantises || !is(s, "privacy.claim", "dp") ||
-                  !experiment_exact_weights(s),
+    SEFL_NEED(out->data_public || !out->protection->quantises ||
+                  !settings_is(s, "privacy.claim", "dp") || !experiment_exact_weights(s),
               SEFL_EINVAL,
               "privacy.weight_cap is 0: the largest client's number of words is private, and no "
               "epsilon covers it. Set a number, or set data.public: true if the text is public");

@@ -12,36 +12,17 @@
 
 /* ---- addresses -------------------------------------------------------------------------- */
 
-/* Reads "host", "host:port", an IPv6 address or "[address]:port". */
-static sefl_status read_host(host_port *out, const char *text, size_t n, unsigned port)
-{
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
-    const char *colon = memchr(text, ':', n);
-    const bool brackets = n > 0 && text[0] == '[';
-    const bool v6 = colon && !brackets && memchr(colon + 1, ':', n - (size_t)(colon + 1 - text));
-    const bool has_port = colon && !v6 && text[n - 1] != ']';
-    SEFL_CHECK(has_port || port > 0, SEFL_EINVAL,
-               "--hosts: \"%.*s\" needs a port, because --port-base is 0", (int)n, text);
-    SEFL_TRY(wr_fmt(&b, v6 ? "[%.*s]" : "%.*s", (int)n, text));
-    if (!has_port)
-        SEFL_TRY(wr_fmt(&b, ":%u", port));
-    SEFL_TRY(wr_u8(&b, 0));
-    SEFL_TRY(sefl_at(address_read(out, (const char *)b.p, 1), "--hosts"));
-    SEFL_CHECK(address_is_host(out->host), SEFL_EINVAL,
-               "--hosts: \"%s\" is neither a host name nor an address", out->host);
-done:
-    buf_clear(&b);
-    return st;
-}
-
 sefl_status kits_hosts(host_port *as, host_port *csp, const char *text, unsigned base)
 {
     const char *comma = strchr(text, ',');
     SEFL_NEED(comma && !strchr(comma + 1, ','), SEFL_EINVAL,
               "--hosts must name two machines, as in as.example,csp.example, not \"%s\"", text);
-    SEFL_PASS(read_host(as, text, (size_t)(comma - text), base));
-    SEFL_PASS(read_host(csp, comma + 1, strlen(comma + 1), base ? base + 1 : 0));
+    SEFL_PASS(
+        sefl_at(address_read_host(as, span_of(text, (size_t)(comma - text)), base), "--hosts"));
+    SEFL_PASS(
+        sefl_at(address_read_host(csp, span_of_str(comma + 1), base ? base + 1 : 0), "--hosts"));
+    SEFL_NEED(as->port > 0 && csp->port > 0, SEFL_EINVAL,
+              "--hosts: \"%s\" needs a port for each machine, because --port-base is 0", text);
     SEFL_NEED(as->port != csp->port || strcmp(as->host, csp->host) != 0, SEFL_EINVAL,
               "--hosts: both servers have the address %s:%u", as->host, as->port);
     return SEFL_OK;

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/dir.h"
-#include "base/file.h"
+#include "base/outfile.h"
 #include "operator/draft.h"
 #include "operator/task_file.h"
 #include "protocol/modes/mode.h"
@@ -23,8 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define TEXT_MAX (UINT64_C(1) << 30)
 
 typedef struct drafting {
     const org_task_config *c;
@@ -71,7 +69,7 @@ static sefl_status fill_settings(drafting *d)
     const bool none = strtod(settings_text(&d->s, "privacy.epsilon"), NULL) == 0;
     if (none && is_free(d, "privacy.claim"))
         SEFL_PASS(SET(d, "privacy.claim=none"));
-    const bool claim = strcmp(settings_text(&d->s, "privacy.claim"), "dp") == 0;
+    const bool claim = settings_is(&d->s, "privacy.claim", "dp");
     return task_profile_fill(&d->s, claim ? TASK_OF_OPERATOR : TASK_OF_REHEARSAL);
 }
 
@@ -97,17 +95,11 @@ static sefl_status start_settings(drafting *d)
 
 static sefl_status make_files(drafting *d)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf text = { 0 };
     const char *valid = dir_in(&d->at, "valid.txt");
-    SEFL_TRY(file_read(&text, d->c->text, TEXT_MAX));
-    SEFL_TRY(file_write_new(valid, buf_span(&text), 0644));
-    SEFL_TRY(draft_vocab(&d->v, &d->s, valid, NULL, dir_in(&d->at, "vocab.txt")));
-    SEFL_TRY(draft_model(&d->s, d->v, 1, dir_in(&d->at, "init.safetensors")));
-    SEFL_TRY(draft_hash(&d->s, "valid.sha256", valid));
-done:
-    buf_clear(&text);
-    return st;
+    SEFL_PASS(outfile_copy(valid, d->c->text, 0644, NULL));
+    SEFL_PASS(draft_vocab(&d->v, &d->s, valid, NULL, dir_in(&d->at, "vocab.txt")));
+    SEFL_PASS(draft_model(&d->s, d->v, 1, dir_in(&d->at, "init.safetensors")));
+    return draft_hash(&d->s, "valid.sha256", valid);
 }
 
 static sefl_status note(drafting *d, const task *t)

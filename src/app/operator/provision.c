@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/dir.h"
-#include "base/file.h"
+#include "base/outfile.h"
 #include "config/example.h"
 #include "crypto/keyfile.h"
 #include "crypto/sign.h"
@@ -32,8 +32,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#define INIT_MAX (UINT64_C(16) << 30) /* bytes of an initial model */
 
 typedef struct build {
     const provision_config *c;
@@ -71,11 +69,6 @@ static sefl_status make_folders(build *b)
 
 #define SET(b, ...) settings_setf(&(b)->task, "provision", __VA_ARGS__)
 
-static bool is(const build *b, const char *key, const char *word)
-{
-    return strcmp(settings_text(&b->task, key), word) == 0;
-}
-
 static sefl_status start_settings(build *b)
 {
     b->external = b->c->task && task_settings_external(b->c->task);
@@ -112,7 +105,7 @@ static sefl_status make_key(build *b)
     sefl_rng rng = rng_system();
     const char *key = dir_in(&b->at, "csp/key.sealed"), *lock = dir_in(&b->at, "csp/key.lock");
     sefl_buf pub_file = { 0 };
-    const bool pair = !is(b, "crypto.scheme", "pad");
+    const bool pair = !settings_is(&b->task, "crypto.scheme", "pad");
     SEFL_CHECK(
         pair || !b->c->key_bits, SEFL_EINVAL,
         "a key of %u bits is for the scheme paillier: omit --bits, because pad has a root key",
@@ -262,14 +255,9 @@ static sefl_status make_vocab(build *b)
 /* Copies the given initial model. */
 static sefl_status copy_init(build *b)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf file = { 0 };
-    SEFL_TRY(file_read(&file, b->c->init, INIT_MAX));
-    SEFL_TRY(file_write_new(dir_in(&b->at, "public/init.safetensors"), buf_span(&file), 0644));
-    SEFL_TRY(draft_hash(&b->task, "init.sha256", dir_in(&b->at, "public/init.safetensors")));
-done:
-    buf_clear(&file);
-    return st;
+    const char *path = dir_in(&b->at, "public/init.safetensors");
+    SEFL_PASS(outfile_copy(path, b->c->init, 0644, NULL));
+    return draft_hash(&b->task, "init.sha256", path);
 }
 
 /* An external model without an initial one starts from zeros. */
@@ -410,17 +398,18 @@ static sefl_status write_kits(build *b)
 {
     if (!b->c->hosts)
         return SEFL_OK;
-    return kits_write(&(kits_config){ .root = b->at.root,
-                                      .as = b->report.as,
-                                      .csp = b->report.csp,
-                                      .clients = b->clients,
-                                      .width = b->width,
-                                      .external = is(b, "model.body", "external") });
+    return kits_write(
+        &(kits_config){ .root = b->at.root,
+                        .as = b->report.as,
+                        .csp = b->report.csp,
+                        .clients = b->clients,
+                        .width = b->width,
+                        .external = settings_is(&b->task, "model.body", "external") });
 }
 
 static sefl_status write_clients(build *b)
 {
-    const bool none = is(b, "privacy.claim", "none");
+    const bool none = settings_is(&b->task, "privacy.claim", "none");
     const char *epsilon = settings_text(&b->task, "privacy.epsilon");
     const host_port as = address_of(b, TRUST_AGGREGATOR);
     char rules[256];

@@ -87,3 +87,32 @@ void outfile_abort(outfile *o)
     buf_clear(&o->window);
     *o = (outfile){ .tmp.fd = -1 };
 }
+
+sefl_status outfile_copy(const char *to, const char *from, mode_t mode,
+                         const uint8_t hash[SHA256_BYTES])
+{
+    sefl_status st = SEFL_OK;
+    outfile o = { 0 };
+    uint8_t piece[1 << 14], there[SHA256_BYTES];
+    uint64_t size, at = 0;
+    size_t got = sizeof piece;
+    int fd = -1;
+    sha256 h;
+    sha256_init(&h);
+    SEFL_TRY(file_open(&fd, &size, from, false));
+    SEFL_TRY(outfile_open(&o, to, mode));
+    for (; got == sizeof piece; at += got) {
+        SEFL_TRY(file_read_at(fd, from, at, piece, sizeof piece, &got));
+        sha256_add(&h, span_of(piece, got));
+        SEFL_TRY(outfile_put(&o, piece, got));
+    }
+    sha256_end(&h, there);
+    SEFL_CHECK(!hash || memcmp(there, hash, SHA256_BYTES) == 0, SEFL_EIO,
+               "%s changed on disk: its hash does not match", from);
+    SEFL_TRY(outfile_commit(&o));
+done:
+    outfile_abort(&o);
+    if (fd >= 0)
+        close(fd);
+    return st;
+}

@@ -38,4 +38,8 @@ sefl_status outfile_publish(outfile *o) SEFL_MUST_CHECK;
 
 void outfile_abort(outfile *o);
 
+/* Copies a file; the copy is durable, and has this hash (NULL: any), or does not appear. */
+sefl_status outfile_copy(const char *to, const char *from, mode_t mode,
+                         const uint8_t hash[SHA256_BYTES]) SEFL_MUST_CHECK;
+
 #endif

@@ -480,6 +480,11 @@ bool settings_given(const settings *s, const char *key)
     return s->value[at(s, key)] != NULL;
 }
 
+bool settings_is(const settings *s, const char *key, const char *word)
+{
+    return strcmp(settings_text(s, key), word) == 0;
+}
+
 const char *settings_origin(const settings *s, const char *key)
 {
     const char *o = s->origin[at(s, key)];

@@ -127,6 +127,8 @@ uint64_t settings_u64(const settings *s, const char *key);
 bool settings_bool(const settings *s, const char *key);
 unsigned settings_choice(const settings *s, const char *key); /* the index of a value in `words` */
 bool settings_given(const settings *s, const char *key);
+/* True if the value is this word. */
+bool settings_is(const settings *s, const char *key, const char *word);
 /* Returns where the value was set ("run.yml:3:5", "--set"), or the key itself for a default. Error
  * messages about the value begin with this string. */
 const char *settings_origin(const settings *s, const char *key);

@@ -43,11 +43,6 @@ typedef struct maker {
     bool silent; /* a first document without a claim: the noise that it needs is not known yet */
 } maker;
 
-static bool is(const settings *s, const char *key, const char *word)
-{
-    return strcmp(settings_text(s, key), word) == 0;
-}
-
 void task_settings_model(lm_config *out, const settings *s, uint32_t words)
 {
     *out = (lm_config){ .body = settings_text(s, "model.body"),
@@ -61,7 +56,7 @@ void task_settings_model(lm_config *out, const settings *s, uint32_t words)
 
 bool task_settings_external(const settings *s)
 {
-    return is(s, "model.body", "external");
+    return settings_is(s, "model.body", "external");
 }
 
 bool task_setting_applies(const char *key, bool external)
@@ -117,7 +112,7 @@ static sefl_status classic(maker *m)
 /* True if privacy.z follows from privacy.epsilon. */
 static bool z_follows(const settings *s)
 {
-    return task_settings_mode(s)->noisy && is(s, "privacy.claim", "dp") &&
+    return task_settings_mode(s)->noisy && settings_is(s, "privacy.claim", "dp") &&
            task_settings_classic(s) == 0 && strtod(settings_text(s, "privacy.z"), NULL) == 0;
 }
 
@@ -125,7 +120,7 @@ static bool z_follows(const settings *s)
 static const char *value_of(maker *m, const char *path)
 {
     const settings *s = m->s;
-    const bool claims = !m->silent && is(s, "privacy.claim", "dp");
+    const bool claims = !m->silent && settings_is(s, "privacy.claim", "dp");
     bool given = settings_given(s, path);
     const char *v = settings_text(s, path);
     uint64_t enrolled = settings_u64(s, "rounds.enrolled"), n;
@@ -134,24 +129,25 @@ static const char *value_of(maker *m, const char *path)
         n = enrolled;
     } else if (strcmp(path, "rounds.threshold") == 0 && strcmp(v, "0") == 0) {
         pack_nano rate = PACK_ONE;
-        if (is(s, "privacy.sampling", "open") &&
+        if (settings_is(s, "privacy.sampling", "open") &&
             pack_decimal(&rate, settings_text(s, "privacy.rate")) != SEFL_OK)
             rate = PACK_ONE; /* task_read reports what is wrong with it */
         n = (uint64_t)((double)enrolled * ((double)rate / (double)PACK_ONE)) / 2;
         n /= m->separation; /* the clients take turns */
         n = n < 2 ? 2 : n;
-    } else if (strcmp(path, "privacy.record_turns") == 0 && is(s, "privacy.unit", "record") &&
-               strcmp(v, "0") == 0) {
+    } else if (strcmp(path, "privacy.record_turns") == 0 &&
+               settings_is(s, "privacy.unit", "record") && strcmp(v, "0") == 0) {
         n = settings_u64(s, "rounds.count");
-    } else if (strcmp(path, "privacy.record_words") == 0 && is(s, "privacy.unit", "record") &&
-               strcmp(v, "0") == 0) {
+    } else if (strcmp(path, "privacy.record_words") == 0 &&
+               settings_is(s, "privacy.unit", "record") && strcmp(v, "0") == 0) {
         n = RECORD_WORDS;
     } else if (strcmp(path, "rounds.separation") == 0) {
         n = m->separation;
     } else if (strcmp(path, "training.lr") == 0 && strspn(v, "0.") == strcspn(v, "eE")) { /* 0 */
         return optim_usual_lr(settings_text(s, "training.optimiser"),
                               settings_text(s, "model.body"));
-    } else if (!given && strcmp(path, "crypto.seal") == 0 && !is(s, "crypto.scheme", "pad")) {
+    } else if (!given && strcmp(path, "crypto.seal") == 0 &&
+               !settings_is(s, "crypto.scheme", "pad")) {
         return "none";
     } else if (*m->z && strcmp(path, "privacy.z") == 0) {
         return m->z;
@@ -164,10 +160,12 @@ static const char *value_of(maker *m, const char *path)
     } else if ((!given || m->silent) && !claims &&
                (strcmp(path, "privacy.epsilon") == 0 || strcmp(path, "privacy.delta") == 0)) {
         return "0";
-    } else if (!given && strcmp(path, "training.steps") == 0 && is(s, "privacy.unit", "record")) {
+    } else if (!given && strcmp(path, "training.steps") == 0 &&
+               settings_is(s, "privacy.unit", "record")) {
         return "1";
     } else if (!given && strcmp(path, "training.epochs") == 0 &&
-               (is(s, "privacy.unit", "record") || settings_u64(s, "training.steps") > 0)) {
+               (settings_is(s, "privacy.unit", "record") ||
+                settings_u64(s, "training.steps") > 0)) {
         return "0";
     } else {
         return v;
@@ -290,7 +288,7 @@ static sefl_status wr_value(sefl_buf *out, maker *m, const task_field *f)
     case TASK_KIND_U64:
         return wr_fmt(out, "%d", TASK_VERSION);
     case TASK_KIND_KEY:
-        return is(m->s, "crypto.scheme", "pad") ? wr_string(out, "") : wr_key(out, m->pub);
+        return settings_is(m->s, "crypto.scheme", "pad") ? wr_string(out, "") : wr_key(out, m->pub);
     default:
         assert(f->kind == TASK_KIND_HASH);
         return wr_hash(out, strcmp(f->path, "servers.csp") == 0 ? m->servers->csp : m->servers->as);
@@ -355,7 +353,7 @@ static sefl_status wr_checked(sefl_buf *document, task *t, maker *m)
 uint64_t task_make_separation(const settings *s)
 {
     const uint64_t apart = settings_u64(s, "rounds.separation");
-    return apart == 1 && is(s, "privacy.filter", "auto")
+    return apart == 1 && settings_is(s, "privacy.filter", "auto")
                ? dp_turns_apart(settings_u64(s, "rounds.max_per_client"),
                                 settings_u64(s, "rounds.count"))
                : apart;
@@ -367,9 +365,9 @@ static sefl_status choose_filter(maker *m)
     const settings *s = m->s;
     const uint64_t rounds = settings_u64(s, "rounds.count");
     const dp_turns turns = { settings_u64(s, "rounds.max_per_client"), task_make_separation(s) };
-    const bool momentum = is(s, "server.step", "momentum");
+    const bool momentum = settings_is(s, "server.step", "momentum");
     m->separation = turns.apart;
-    if (!is(s, "privacy.filter", "auto"))
+    if (!settings_is(s, "privacy.filter", "auto"))
         return SEFL_OK;
     SEFL_NEED(rounds <= DP_FILTER_ROUNDS_MAX, SEFL_EINVAL,
               "rounds.count is %llu: at most %d with "
@@ -464,7 +462,7 @@ sefl_status task_make(sefl_buf *document, const settings *s, const ahe_pub *pub,
     task t = { 0 };
     assert(s->schema == task_schema);
     SEFL_TRY(check_applies(s));
-    SEFL_CHECK(pub || is(s, "crypto.scheme", "pad"), SEFL_EINVAL,
+    SEFL_CHECK(pub || settings_is(s, "crypto.scheme", "pad"), SEFL_EINVAL,
                "crypto.scheme is %s: it needs CSP's public key", settings_text(s, "crypto.scheme"));
     SEFL_TRY(classic(&m));
     SEFL_TRY(choose_filter(&m));

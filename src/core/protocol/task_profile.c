@@ -66,11 +66,6 @@ static uint64_t (*const threshold[TASK_PROFILES])(uint64_t) = {
 
 /* ---------------------------------------------------------------------------------------------- */
 
-static bool is(const settings *s, const char *key, const char *word)
-{
-    return strcmp(settings_text(s, key), word) == 0;
-}
-
 const char *task_profile_value(task_profile p, const char *key)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -84,9 +79,9 @@ static bool follows(const settings *s, const char *key)
 {
     if (strcmp(key, "privacy.z") == 0)
         return !task_settings_mode(s)->noisy || task_settings_classic(s) != 0 ||
-               is(s, "privacy.claim", "dp");
+               settings_is(s, "privacy.claim", "dp");
     return strcmp(key, "training.epochs") == 0 &&
-           (settings_u64(s, "training.steps") > 0 || is(s, "privacy.unit", "record"));
+           (settings_u64(s, "training.steps") > 0 || settings_is(s, "privacy.unit", "record"));
 }
 
 /* A round ends when every client has sent its update, unless that weakens the claim. */
@@ -95,7 +90,7 @@ static sefl_status fill_rounds(settings *s, task_profile p)
     const uint64_t enrolled = settings_u64(s, "rounds.enrolled");
     const uint64_t most = settings_u64(s, "rounds.clients_max");
     const uint64_t turn = enrolled / task_make_separation(s);
-    const bool all = is(s, "privacy.sampling", "all");
+    const bool all = settings_is(s, "privacy.sampling", "all");
     if (all && !settings_given(s, "rounds.threshold"))
         SEFL_PASS(settings_setf(s, names[p], "rounds.threshold=%" PRIu64, threshold[p](turn)));
     if (all && !settings_given(s, "rounds.enough"))

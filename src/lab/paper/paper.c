@@ -130,7 +130,7 @@ sefl_status paper_set(settings *s, const char *fmt, ...)
     va_end(ap);
     SEFL_NEED(n >= 0 && (size_t)n < sizeof words, SEFL_ERANGE, "too many settings");
     for (const char *w = strtok_r(words, " ", &rest); w; w = strtok_r(NULL, " ", &rest))
-        if (strcmp(settings_text(s, "protection"), "none") != 0 || strncmp(w, "privacy.", 8) != 0)
+        if (!settings_is(s, "protection", "none") || strncmp(w, "privacy.", 8) != 0)
             SEFL_PASS(settings_set(s, w, "sefl paper"));
     return SEFL_OK;
 }

@@ -214,7 +214,7 @@ static sefl_status make_keys(federation *s, const settings *set, federation_key 
     seeded_init(&gen, s->e->seed, "simulated signing keys");
     SEFL_PASS(sign_key_new(&s->as_key, &rng));
     SEFL_PASS(sign_key_new(&s->csp_key, &rng));
-    if (strcmp(settings_text(set, "crypto.scheme"), "pad") == 0) {
+    if (settings_is(set, "crypto.scheme", "pad")) {
         seeded_init(&gen, s->e->seed, "simulated root");
         return rng_fill(&rng, s->root, sizeof s->root);
     }

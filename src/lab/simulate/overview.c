@@ -13,11 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is(const settings *s, const char *key, const char *word)
-{
-    return strcmp(settings_text(s, key), word) == 0;
-}
-
 enum { TEXT_NAME = 1001 };
 
 /* Names a file by its contents, or by its path if it cannot be read: runs may reach the same text
@@ -60,26 +55,26 @@ static void take_config(overview *o, const settings *s)
     snprintf(o->name, sizeof o->name, "%.200s", settings_text(s, "name"));
     const protection *p = protection_named(settings_text(s, "protection"));
     snprintf(o->protection, sizeof o->protection, "%s", p->name);
-    o->full = p->two_servers && is(s, "crypto", "full");
+    o->full = p->two_servers && settings_is(s, "crypto", "full");
     o->clients = (uint32_t)settings_u64(s, "clients");
     o->rounds_asked = settings_u64(s, "rounds.count");
-    o->claim = p->quantises && is(s, "privacy.claim", "dp");
+    o->claim = p->quantises && settings_is(s, "privacy.claim", "dp");
     snprintf(o->scheme, sizeof o->scheme, "%.15s", settings_text(s, "crypto.scheme"));
     snprintf(o->noise, sizeof o->noise, "%.15s",
              p->shown ? p->shown : settings_text(s, "privacy.noise"));
     const release_mode *mode = release_mode_named(span_of_str(o->noise));
     snprintf(o->z, sizeof o->z, "%.40s",
              mode && !mode->noisy ? "0" : settings_text(s, "privacy.z"));
-    if (is(s, "model.body", "external")) { /* its tensors have their own blocks */
+    if (settings_is(s, "model.body", "external")) { /* its tensors have their own blocks */
         snprintf(o->block, sizeof o->block, "-");
         return;
     }
     static const char *const blocks[] = { "model.block", "model.block_embed",
                                           "model.block_decoder" };
-    const bool one = is(s, blocks[1], "0") && is(s, blocks[2], "0");
+    const bool one = settings_is(s, blocks[1], "0") && settings_is(s, blocks[2], "0");
     for (size_t i = 0, n = 0; i < (one ? 1 : 3); i++)
         n += (size_t)snprintf(o->block + n, sizeof o->block - n, "%s%.20s", i > 0 ? "/" : "",
-                              settings_text(s, blocks[is(s, blocks[i], "0") ? 0 : i]));
+                              settings_text(s, blocks[settings_is(s, blocks[i], "0") ? 0 : i]));
 }
 
 double overview_mean(const overview *o, double total)

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FINAL_TRIES = 8, PIECE = 256 << 10, SHORT = 8 /* bytes of a hash in a name */ };
+enum { FINAL_TRIES = 8, SHORT = 8 /* bytes of a hash in a name */ };
 
 bool client_wants_models(const client *c)
 {
@@ -25,38 +25,6 @@ bool client_wants_models(const client *c)
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
-
-/* Copies a file; the copy appears complete and with this hash, or not at all. */
-static sefl_status copy_file(const char *to, const char *from, const uint8_t hash[SHA256_BYTES])
-{
-    sefl_status st = SEFL_OK;
-    outfile o = { 0 };
-    uint8_t *piece = NULL, there[SHA256_BYTES];
-    uint64_t size, at = 0;
-    size_t got;
-    int fd = -1;
-    sha256 h;
-    sha256_init(&h);
-    SEFL_TRY(sefl_new(&piece, 1, PIECE));
-    SEFL_TRY(file_open(&fd, &size, from, false));
-    SEFL_TRY(outfile_open(&o, to, 0644));
-    do {
-        SEFL_TRY(file_read_at(fd, from, at, piece, PIECE, &got));
-        sha256_add(&h, span_of(piece, got));
-        SEFL_TRY(outfile_put(&o, piece, got));
-        at += got;
-    } while (got == PIECE);
-    sha256_end(&h, there);
-    SEFL_CHECK(memcmp(there, hash, SHA256_BYTES) == 0, SEFL_EIO,
-               "%s changed on disk: its hash does not match", from);
-    SEFL_TRY(outfile_commit(&o));
-done:
-    outfile_abort(&o);
-    if (fd >= 0)
-        close(fd);
-    sefl_free(piece);
-    return st;
-}
 
 static bool has_hash(const char *path, const uint8_t hash[SHA256_BYTES])
 {
@@ -108,7 +76,7 @@ static sefl_status keep_words(client *c, const char *words)
 {
     if (c->t.external || has_hash(words, c->t.vocab_hash))
         return SEFL_OK;
-    return copy_file(words, client_store_path(c->store, CLIENT_VOCAB), c->t.vocab_hash);
+    return outfile_copy(words, client_store_path(c->store, CLIENT_VOCAB), 0644, c->t.vocab_hash);
 }
 
 /* ---- the owner's own text -------------------------------------------------------------------- */
@@ -274,7 +242,7 @@ sefl_status client_models_round(client *c, uint64_t round)
     if (c->cfg->models_keep == CLIENT_KEEPS_EACH && m.round > 0) {
         SEFL_TRY(kept_paths(c, &m, path, words));
         if (!has_hash(path, m.hash))
-            SEFL_TRY(copy_file(path, from, m.hash));
+            SEFL_TRY(outfile_copy(path, from, 0644, m.hash));
         SEFL_TRY(keep_words(c, words));
         m.path = path;
         m.words = c->t.external ? NULL : words;
@@ -322,7 +290,7 @@ static sefl_status fetch_final(client *c, const char *path, const char *words, c
     *at = fetched;
     if (!*path)
         return SEFL_OK;
-    SEFL_PASS(copy_file(path, fetched, c->end.model));
+    SEFL_PASS(outfile_copy(path, fetched, 0644, c->end.model));
     *at = path;
     (void)unlink(fetched);
     return keep_words(c, words);

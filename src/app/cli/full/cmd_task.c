@@ -5,7 +5,7 @@
 #include "cli/print.h"
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "base/outfile.h"
 #include "config/yaml/yaml.h"
 #include "crypto/ahe/ahe.h"
 #include "crypto/keyfile.h"
@@ -20,7 +20,6 @@
 #include "roles/task_queue.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -184,7 +183,7 @@ static sefl_status take_config(wish *w)
 
 static sefl_status read_pub(wish *w)
 {
-    SEFL_NEED(strcmp(settings_text(&w->s, "crypto.scheme"), "paillier") == 0, SEFL_EINVAL,
+    SEFL_NEED(settings_is(&w->s, "crypto.scheme", "paillier"), SEFL_EINVAL,
               "--key requires --set crypto.scheme=paillier: in a pad task, CSP derives a key for "
               "each round");
     SEFL_PASS(file_read(&w->file, w->key, KEYFILE_BYTES_MAX));
@@ -379,29 +378,6 @@ static sefl_status task_check(void *options)
 
 /* ---- queue ----------------------------------------------------------------------------------- */
 
-static sefl_status copy_file(const char *to, const char *from)
-{
-    sefl_status st = SEFL_OK;
-    uint8_t piece[1 << 14];
-    int in = -1, out = -1;
-    uint64_t size, at = 0;
-    size_t got = 1;
-    SEFL_TRY(file_open(&in, &size, from, false));
-    out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    SEFL_CHECK(out >= 0, SEFL_EIO, "cannot create %s: %s", to, strerror(errno));
-    for (; got > 0; at += got) {
-        SEFL_TRY(file_read_at(in, from, at, piece, sizeof piece, &got));
-        SEFL_TRY(sefl_at(file_write_all(out, span_of(piece, got)), "%s", to));
-    }
-    SEFL_TRY(file_sync(out, to));
-done:
-    if (in >= 0)
-        close(in);
-    if (out >= 0)
-        close(out);
-    return st;
-}
-
 /* The files of a task in a server's folder of tasks (roles/task_queue.h). */
 static const char *const queued[] = { TASK_QUEUE_FILE, "init.safetensors", "vocab.txt",
                                       "valid.txt" };
@@ -424,7 +400,7 @@ static sefl_status queue_files(const wish *w, const char *folder)
     for (size_t i = 0; i < sizeof queued / sizeof *queued; i++)
         if (from[i]) {
             SEFL_PASS(file_path(path, "%s/%s", folder, queued[i]));
-            SEFL_PASS(copy_file(path, from[i]));
+            SEFL_PASS(outfile_copy(path, from[i], 0644, NULL));
         }
     SEFL_PASS(file_sync_folder(folder));
     SEFL_NEED(rename(folder, w->out) == 0, SEFL_EIO, "cannot rename %s to %s: %s", folder, w->out,

@@ -10,7 +10,7 @@
 #define _GNU_SOURCE
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/outfile.h"
 #include "cli/full/fed_run.h"
 #include "cli/options.h"
 #include "cli/print.h"
@@ -128,15 +128,9 @@ static sefl_status gather(trial *t, const char *to)
 
 static sefl_status copy_text(trial *t, const char *name)
 {
-    sefl_status st = SEFL_OK;
-    sefl_buf b = { 0 };
     char path[PATH_MAX];
-    SEFL_TRY(file_path(path, "%s/%s", t->fresh, name));
-    SEFL_TRY(file_read(&b, path, 2 * RAW_TEXT_MAX));
-    SEFL_TRY(file_write_atomic(dir_in(&t->run.at, "text/%s", name), buf_span(&b), 0600));
-done:
-    buf_clear(&b);
-    return st;
+    SEFL_PASS(file_path(path, "%s/%s", t->fresh, name));
+    return outfile_copy(dir_in(&t->run.at, "text/%s", name), path, 0600, NULL);
 }
 
 static sefl_status make_text(trial *t)

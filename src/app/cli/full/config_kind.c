@@ -38,7 +38,7 @@ static sefl_status check_terms(settings *terms, const experiment *e)
     ahe_pub *pub = NULL;
     engine *gpu = NULL;
     float *theta = NULL;
-    if (strcmp(settings_text(terms, "crypto.scheme"), "paillier") == 0)
+    if (settings_is(terms, "crypto.scheme", "paillier"))
         SEFL_TRY(some_key(&pub, e ? e->key_bits : PAILLIER_BITS_DEFAULT));
     SEFL_TRY(task_make(&document, terms, pub, &(pinned){ .as = { 1 }, .csp = { 2 } }));
     SEFL_TRY(task_read(&t, buf_span(&document)));

@@ -1,6 +1,6 @@
 #include "support/check.h"
 
-#include "base/file.h"
+#include "base/outfile.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -42,6 +42,37 @@ static int remove_dir(void **state)
     unlink(path_in("a"));
     unlink(path_in("b"));
     return rmdir(dir);
+}
+
+/* A copy has the wanted hash, or does not appear. */
+static void copies(void **state)
+{
+    (void)state;
+    sefl_buf b = { 0 };
+    uint8_t hash[SHA256_BYTES];
+    struct stat sb;
+    const char *from = "/proc/self/exe"; /* more than one piece */
+    char to[128];
+    snprintf(to, sizeof to, "%s", path_in("copy"));
+    CHECK_OK(file_write_atomic(path_in("a"), span_of_str("text"), 0600));
+    sha256_of(hash, span_of_str("text"));
+    CHECK_OK(outfile_copy(to, path_in("a"), 0640, hash));
+    assert_int_equal(stat(to, &sb), 0);
+    assert_int_equal(sb.st_mode & 0777, 0640);
+    CHECK_OK(file_read(&b, to, 4));
+    assert_memory_equal(b.p, "text", 4);
+    hash[0] ^= 1;
+    assert_int_equal(unlink(to), 0);
+    CHECK_STATUS(outfile_copy(to, path_in("a"), 0640, hash), SEFL_EIO);
+    CHECK_STATUS(outfile_copy(to, path_in("no"), 0640, NULL), SEFL_ENOTFOUND);
+    assert_false(file_exists(to));
+    CHECK_OK(outfile_copy(to, from, 0600, NULL));
+    uint8_t there[SHA256_BYTES];
+    CHECK_OK(file_sha256(hash, NULL, from));
+    CHECK_OK(file_sha256(there, NULL, to));
+    assert_memory_equal(hash, there, sizeof hash);
+    assert_int_equal(unlink(to), 0);
+    buf_clear(&b);
 }
 
 static void write_and_read(void **state)
@@ -269,6 +300,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pipe_does_not_block),
         cmocka_unit_test(write_and_read),
+        cmocka_unit_test(copies),
         cmocka_unit_test(faults_leave_the_old_file),
         cmocka_unit_test(folders),
         cmocka_unit_test(torn_tails),
