@@ -36,7 +36,7 @@ double metrics_time(void)
     return floor(1e-9 * (double)clock_ns(&c));
 }
 
-static run_line line_of(const rounds_report *r)
+run_line metrics_line(const rounds_report *r)
 {
     run_line l = run_line_of(r->round);
     l.skipped = r->skipped;
@@ -73,7 +73,7 @@ static run_line line_of(const rounds_report *r)
 
 sefl_status metrics_append(const char *path, const rounds_report *r, const task *t)
 {
-    run_line l = line_of(r);
+    run_line l = metrics_line(r);
     run_facts f = metrics_facts(t);
     uint64_t bytes;
     return run_log_append(&bytes, path, &l, &f);

@@ -27,6 +27,7 @@ run_facts metrics_facts(const task *t);
 /* Returns the wall clock in whole seconds since 1970, for run_line.time. */
 double metrics_time(void);
 
+run_line metrics_line(const rounds_report *r);
 sefl_status metrics_append(const char *path, const rounds_report *r, const task *t) SEFL_MUST_CHECK;
 
 #endif

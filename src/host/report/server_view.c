@@ -14,6 +14,10 @@ server_view server_view_none(void)
         .facts = run_facts_none(),
         .database_away = NAN,
         .need = NAN,
+        .measured = run_line_of(0),
+        .latest = run_line_of(0),
+        .closes_at = NAN,
+        .extensions = NAN,
         .arrived = NAN,
         .most = NAN,
         .asked = NAN,
@@ -127,7 +131,7 @@ static void write_round(json *j, const server_view *s)
         json_key(j, "number"), json_u64(j, s->round);
         number(j, "arrived", s->arrived);
         number(j, "need", s->need);
-        number(j, "most", s->most);
+        number(j, "most", s->closes_at > 0 ? s->closes_at : s->most);
         number(j, "asked", s->asked);
         number(j, "refused", s->refused);
         number(j, "late", s->late);
@@ -225,8 +229,8 @@ sefl_status server_view_write(sefl_buf *out, const server_view *s)
          TEXT(SEFL_VERSION_MAJOR) "." TEXT(SEFL_VERSION_MINOR) "." TEXT(SEFL_VERSION_PATCH));
     text(&j, "phase", s->phase);
     text(&j, "crypto", s->crypto);
-    word(&j, "healthy", s->healthy);
-    text(&j, "why", s->why);
+    word(&j, "healthy", s->trouble ? VIEW_NO : s->healthy);
+    text(&j, "why", s->trouble);
     word(&j, "paused", s->paused);
     word(&j, "ending", s->ending);
     number(&j, "database_away_since", s->database_away);

@@ -1,10 +1,13 @@
-/* state: what the page shows about a run now, as one JSON object of at most STATE_BYTES.
+/* server_view: what a server knows about itself and its run now. The server collects it once; the
+ * web page, /healthz with status.json (roles/health.h) and /metrics (roles/monitor.h) each write
+ * their part of it.
  *
  *     server_view s = server_view_none();               // every number is NAN (unknown)
  *     s.role = "aggregator", s.round = 3, s.arrived = 17;
  *     SEFL_TRY(server_view_write(&out, &s));           // {"role":"aggregator","round":{...},...}
  *
- * The writer omits what is unknown. docs/OPERATING.md lists the members. All numbers are about the
+ * server_view_write is the page's writer: one object of at most STATE_BYTES. It omits what is
+ * unknown. docs/OPERATING.md lists the members. All numbers are about the
  * run or a round as a whole; the only names are those of sites that a round waits for, or not.
  * Threads: any; these are plain values.   Secrets: none. */
 #ifndef REPORT_SERVER_VIEW_H
@@ -38,15 +41,30 @@ typedef struct view_sites {
 
 typedef struct server_view {
     const char *role, *phase; /* phase may be NULL */
+    const char *peer;         /* the role of the other server; NULL: none */
+    bool peer_is_there;       /* it is connected */
     const char *crypto;       /* a simulation's: clear or full; NULL: none */
     view_known healthy, paused, ending;
-    const char *why;      /* why it is not healthy; NULL: its log says why */
+    bool pausing;         /* once this round is over */
+    const char *why;      /* why it is paused or over, or not healthy; NULL: it is not */
+    const char *trouble;  /* what fails now: the page then says that it is not healthy */
     double database_away; /* its database does not answer since then, Unix time */
-    run_facts facts;      /* the task; !known: none */
-    double need;          /* clients without which a round is skipped */
+    uint64_t control;     /* id of the operator's order that it obeys (roles/control.h); 0: none */
+    bool has_queue;       /* it has a folder of tasks, ... */
+    uint64_t queued;      /* ... and these wait in it */
 
-    uint64_t round; /* the current one; 0: none */
-    double arrived, most, asked, refused, late, opened_at, deadline_at;
+    run_facts facts;   /* the task; !known: none */
+    double need;       /* clients without which a round is skipped */
+    double values;     /* for which a round needs noise shares; 0: none */
+    bool shows_count;  /* the task publishes how many take part */
+    bool hides_count;  /* ... or no round may close because of it (agg_may_close) */
+    run_line measured; /* AS: the latest round of this process with a perplexity; round 0: none */
+    run_line latest;   /* AS: the latest round of this process; round 0: none */
+
+    uint64_t round;                            /* the current one; 0: none */
+    bool open;                                 /* it collects updates; the next three are known */
+    double closes_at, extensions, deadline_at; /* closes_at 0: at its deadline */
+    double arrived, most, asked, refused, late, opened_at;
     bool collects, sites; /* `waits` is known; `left` is */
     view_sites waits, left;
 

@@ -4,8 +4,6 @@
 
 #include "base/file.h"
 #include "base/hex.h"
-#include "metrics/metrics.h"
-#include "protocol/modes/mode.h"
 #include "report/report.h"
 #include "report/server_view.h"
 #include "roles/health.h"
@@ -40,30 +38,19 @@ void agg_page_counted_out(void *ctx, uint64_t round, const uint8_t client[32], c
 static void add_round(aggregator *a, server_view *s)
 {
     journal_round row;
-    waiting_view v;
-    turnout_missing m;
-    const bool open = rounds_waiting(a->rounds, &v);
-    if (v.round == 0)
+    if (!agg_view_round(a, s))
         return;
-    s->round = v.round;
-    s->arrived = v.arrived;
-    s->most = v.enough > 0 ? v.enough : a->task.clients_max;
-    s->sites = agg_missing(a, open ? v.round : 0, &m);
-    s->collects = s->sites && open;
-    s->waits = m.waits, s->left = m.left;
-    if (open)
-        s->deadline_at = floor((double)v.deadline_ms / 1000);
-    if (journal_round_get(a->journal, v.round, &row) == SEFL_OK && row.opened_ms > 0)
+    if (journal_round_get(a->journal, s->round, &row) == SEFL_OK && row.opened_ms > 0)
         s->opened_at = floor((double)row.opened_ms / 1000);
     if (a->turnout) {
-        const turnout_counts c = turnout_now(a->turnout, v.round);
+        const turnout_counts c = turnout_now(a->turnout, s->round);
         s->asked = c.asked, s->refused = c.refused, s->late = c.late;
     }
 }
 
 static void add_servers(aggregator *a, server_view *s)
 {
-    s->csp = view_yes(rounds_linked(a->rounds));
+    s->csp = view_yes(s->peer_is_there);
     pthread_mutex_lock(&a->lock);
     if (a->link_since > 0)
         s->csp_since = (double)a->link_since;
@@ -81,79 +68,39 @@ static void add_servers(aggregator *a, server_view *s)
     s->making = view_yes(s->csp == VIEW_YES && have < 2 * one);
 }
 
-static void add_task(aggregator *a, server_view *s)
-{
-    const task *t = &a->task;
-    const agg_phase phase = rounds_phase(a->rounds, NULL, NULL);
-    rounds_trouble(a->rounds, a->trouble);
-    s->phase = agg_phase_name(phase);
-    s->facts = metrics_facts(t);
-    s->facts.known = true;
-    s->need = t->threshold;
-    s->claimed = view_yes(t->claim);
-    if (t->claim)
-        s->epsilon_target = t->epsilon;
-    add_round(a, s);
-    add_servers(a, s);
-    const bool fails = phase == AGG_REVEALING && *a->trouble;
-    s->healthy = view_yes((s->csp == VIEW_YES && !fails) || phase == AGG_DONE);
-    if (fails)
-        s->why = a->trouble;
-    const rounds_hold held = rounds_held(a->rounds);
-    s->paused = view_yes(held.paused), s->ending = view_yes(held.ending);
-}
-
-/* Without the rounds and the journal, which wait for the database. */
-static void add_away(aggregator *a, server_view *s, const run_view *v)
-{
-    const health_news n = agg_health(a);
-    s->phase = n.phase;
-    s->healthy = VIEW_NO;
-    s->database_away = (double)n.database_away;
-    s->round = n.round;
-    s->facts = metrics_facts(&a->task);
-    s->facts.known = true;
-    server_view_log(s, v);
-    s->seconds_left = NAN;
-    s->report = v->totals.rounds > 0;
-    s->ledger = true;
-}
-
 /* With rounds. */
 static void look(aggregator *a, server_view *s)
 {
     run_view v;
+    const bool away = !isnan(s->database_away);
+    const agg_phase phase = away ? AGG_STARTING : rounds_phase(a->rounds, NULL, NULL);
     (void)!tail_look(a->tail, &v); /* v has the lines before one that cannot be read */
-    if (rounds_away(a->rounds) > 0) {
-        add_away(a, s, &v);
-        return;
+    if (!s->facts.known)
+        health_task(s, &a->task);
+    if (!away) { /* otherwise the rounds and the journal would wait */
+        rounds_trouble(a->rounds, a->trouble);
+        add_round(a, s);
+        add_servers(a, s);
+        s->trouble = phase == AGG_REVEALING && *a->trouble ? a->trouble : NULL;
+        s->model = rounds_released(a->rounds) > 0;
+        s->grid = a->turnout != NULL;
     }
-    add_task(a, s);
     server_view_log(s, &v);
-    s->model = rounds_released(a->rounds) > 0;
     s->report = v.totals.rounds > 0;
     s->ledger = true;
-    s->grid = a->turnout != NULL;
-    if (s->paused == VIEW_YES || s->csp == VIEW_NO)
+    if (away || s->paused == VIEW_YES || s->csp == VIEW_NO)
         s->seconds_left = NAN; /* nobody knows how long that lasts */
-    if (rounds_phase(a->rounds, NULL, NULL) == AGG_DONE) {
+    if (phase == AGG_DONE) {
         s->rounds_left = s->seconds_left = 0;
         s->csp = VIEW_UNKNOWN; /* AS needs no link any more */
     }
-}
-
-static server_view begin_state(void)
-{
-    server_view s = server_view_none();
-    s.role = "aggregator", s.phase = HEALTH_NO_TASK, s.healthy = VIEW_YES;
-    return s;
 }
 
 static sefl_status state(void *ctx, sefl_buf *out)
 {
     aggregator *a = ctx;
     pthread_mutex_lock(&a->task_lock);
-    server_view s = !a->rounds && a->kept.known ? a->kept.state : begin_state();
+    server_view s = !a->rounds && a->kept.known ? a->kept.state : agg_view(a);
     if (a->rounds)
         look(a, &s);
     sefl_status st = server_view_write(out, &s);
@@ -167,7 +114,7 @@ void agg_page_keep(aggregator *a)
         rounds_phase(a->rounds, NULL, NULL) != AGG_DONE || !a->tail)
         return;
     a->kept.known = false;
-    a->kept.state = begin_state();
+    a->kept.state = agg_view(a);
     look(a, &a->kept.state);
     a->kept.state.grid = false; /* its journal is closed */
     a->kept.round = rounds_released(a->rounds);

@@ -205,8 +205,8 @@ static void report(void *ctx, const rounds_report *r)
     if (metrics_append(a->metrics, r, &a->task) != SEFL_OK)
         log_error(a->o.log, "metrics.jsonl not written", lf_str("why", sefl_last_error()));
     pthread_mutex_lock(&a->lock);
-    a->last = *r;
-    a->measured = r->has_perplexity ? *r : a->measured;
+    a->last = metrics_line(r);
+    a->measured = r->has_perplexity ? a->last : a->measured;
     pthread_mutex_unlock(&a->lock);
     turnout_close(a->turnout, r->round,
                   r->early     ? TURNOUT_CUT
@@ -589,7 +589,7 @@ void agg_task_end(aggregator *a)
     a->has_task = false;
     a->withdrawn = false;
     a->waiting = (waiting){ 0 };
-    a->last = a->measured = (rounds_report){ 0 };
+    a->last = a->measured = run_line_of(0);
     control_forget(&a->control);
     pthread_mutex_unlock(&a->task_lock);
 }

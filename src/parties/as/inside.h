@@ -75,14 +75,14 @@ struct aggregator {
     int listener;      /* each server gets a copy */
     uint16_t port;
 
-    control control;        /* the server's watcher has it while there is a server */
-    rounds_report last;     /* the latest round since the task began; round 0: none */
-    rounds_report measured; /* the latest one with a perplexity */
+    control control;   /* the server's watcher has it while there is a server */
+    run_line last;     /* the latest round since the task began; round 0: none */
+    run_line measured; /* the latest one with a perplexity */
 
     pthread_mutex_t lock; /* id, stream, last, measured, and the next four, which agg_page.c uses */
     uint64_t link_since;  /* when the link went up or down, seconds since 1970; 0: never up */
     char link_error[160]; /* why the last dial failed; "": it did not */
-    health_news seen;     /* the latest that agg_health returned while the database answered */
+    server_view seen;     /* the latest that agg_view returned while the database answered */
     bool counts_hidden;   /* a task of this process does not publish how many take part: nor does
                          * /metrics */
     uint64_t budget_at;   /* 1 + the last round when budget_left was computed; 0: never */
@@ -130,9 +130,11 @@ bool agg_waiting(aggregator *a, waiting_view *out);
 void agg_status_look(aggregator *a);
 /* Writes status.json. */
 void agg_status_save(aggregator *a);
-/* The task's state, without the open and the latest round. Hold task_lock. While the database is
- * away (n.database_away), what was true before: the rounds would wait for it. */
-health_news agg_health(aggregator *a);
+/* The server and its task, without the open and the latest round. Hold task_lock. While the database
+ * is away (database_away), what was true before: the rounds would wait for it. */
+server_view agg_view(aggregator *a);
+/* Adds the current round, unless the database is away. False: there is none. */
+bool agg_view_round(aggregator *a, server_view *v);
 /* The health page, of local_http.h; ctx is the aggregator. */
 sefl_status agg_status_page(void *ctx, sefl_buf *body, unsigned *status) SEFL_MUST_CHECK;
 

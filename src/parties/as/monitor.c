@@ -179,17 +179,16 @@ sefl_status agg_monitor_page(void *ctx, sefl_buf *body, unsigned *status)
     rounds_queues q = { 0 };
     (void)status;
     pthread_mutex_lock(&a->task_lock);
-    const health_news n = agg_health(a);
+    const server_view v = agg_view(a);
     const bool counts = !a->counts_hidden && (!a->has_task || a->task.publish_count);
     if (may_ask(a))
         q = rounds_queues_of(a->rounds);
     monitor_common(&p, &a->monitor,
-                   &(monitor_view){ .news = &n,
+                   &(monitor_view){ .server = &v,
                                     .outcomes = outcomes,
                                     .outcomes_n = sizeof outcomes / sizeof *outcomes,
                                     .steps = steps,
                                     .steps_n = STEPS_N - (counts ? 0 : STEPS_COUNTS),
-                                    .queue = a->queue,
                                     .shares = a->shares });
     write_open(&p, a, counts);
     if (counts)

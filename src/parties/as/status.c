@@ -3,64 +3,84 @@
 
 #include "roles/health.h"
 
-static health_news look(aggregator *a)
+#include <math.h>
+
+static void look(aggregator *a, server_view *v)
 {
-    health_news n = { .role = "aggregator", .peer = "csp", .phase = HEALTH_NO_TASK };
     agg_why why;
-    n.healthy = !a->rounds;
-    if (a->rounds) {
-        agg_phase phase = rounds_phase(a->rounds, &n.round, NULL);
-        const rounds_hold h = rounds_held(a->rounds);
-        n.task = &a->task;
-        n.phase = agg_phase_name(phase);
-        n.peer_is_there = rounds_linked(a->rounds);
-        n.healthy = n.peer_is_there || phase == AGG_DONE;
-        n.paused = h.paused, n.pausing = h.pausing, n.ending = h.ending;
-        n.deadline_s = h.deadline_ms / 1000;
-        n.control = h.commanded;
-        if (h.paused)
-            n.why = h.by_csp ? "paused by CSP's operator" : "paused by its operator";
-        if (rounds_over(a->rounds, &why))
-            n.why = agg_why_text(why);
-    }
-    if (a->queue)
-        n.has_queue = true, n.queued = agg_queue_others(a);
-    return n;
+    const agg_phase phase = rounds_phase(a->rounds, &v->round, NULL);
+    const rounds_hold h = rounds_held(a->rounds);
+    health_task(v, &a->task);
+    v->phase = agg_phase_name(phase);
+    v->peer_is_there = rounds_linked(a->rounds);
+    v->healthy = view_yes(v->peer_is_there || phase == AGG_DONE);
+    v->paused = view_yes(h.paused), v->ending = view_yes(h.ending);
+    v->pausing = h.pausing;
+    v->control = h.commanded;
+    if (h.paused)
+        v->why = h.by_csp ? "paused by CSP's operator" : "paused by its operator";
+    if (rounds_over(a->rounds, &why))
+        v->why = agg_why_text(why);
+}
+
+static server_view nothing(aggregator *a)
+{
+    server_view v = server_view_none();
+    v.role = "aggregator", v.peer = "csp", v.phase = HEALTH_NO_TASK;
+    v.healthy = view_yes(!a->rounds);
+    v.has_queue = a->queue != NULL;
+    v.queued = a->queue ? agg_queue_others(a) : 0;
+    return v;
 }
 
 /* With task_lock, or on the server's threads, which end before the task does. */
-health_news agg_health(aggregator *a)
+server_view agg_view(aggregator *a)
 {
     uint64_t away = a->rounds ? rounds_away(a->rounds) : 0;
-    health_news n;
-    if (away == 0) {
-        n = look(a);
-        away = a->rounds ? rounds_away(a->rounds) : 0; /* it may have waited */
+    server_view v = nothing(a);
+    if (a->rounds && away == 0) {
+        look(a, &v);
+        away = rounds_away(a->rounds); /* it may have waited */
     }
     pthread_mutex_lock(&a->lock);
     if (away == 0)
-        a->seen = n;
-    n = a->seen;
+        a->seen = v;
+    else if (a->seen.role)
+        v = a->seen;
     pthread_mutex_unlock(&a->lock);
-    n.role = "aggregator", n.peer = "csp";
-    n.phase = n.phase ? n.phase : HEALTH_NO_TASK;
-    n.database_away = away;
-    n.healthy = n.healthy && away == 0;
-    return n;
+    health_away(&v, away);
+    return v;
+}
+
+bool agg_view_round(aggregator *a, server_view *v)
+{
+    waiting_view w;
+    turnout_missing m;
+    if (!a->rounds || !isnan(v->database_away))
+        return false;
+    v->open = rounds_waiting(a->rounds, &w);
+    if (w.round == 0)
+        return false;
+    v->round = w.round;
+    v->arrived = w.arrived;
+    v->most = a->task.clients_max;
+    v->closes_at = w.enough, v->extensions = w.extensions;
+    v->sites = agg_missing(a, v->open ? w.round : 0, &m);
+    v->collects = v->sites && v->open;
+    v->waits = m.waits, v->left = m.left;
+    if (v->open)
+        v->deadline_at = floor((double)w.deadline_ms / 1000);
+    return true;
 }
 
 static sefl_status write_health(aggregator *a, sefl_buf *body, unsigned *status)
 {
-    health_news n = agg_health(a);
-    waiting_view v;
+    server_view v = agg_view(a);
+    (void)agg_view_round(a, &v);
     pthread_mutex_lock(&a->lock);
-    const rounds_report last = a->last, measured = a->measured;
+    v.latest = a->last, v.measured = a->measured;
     pthread_mutex_unlock(&a->lock);
-    n.last = &last;
-    n.measured = &measured;
-    if (a->rounds && n.database_away == 0 && agg_waiting(a, &v))
-        n.open = &v;
-    return health_write(body, status, &n);
+    return health_write(body, status, &v);
 }
 
 void agg_status_look(aggregator *a)

@@ -54,13 +54,12 @@ static void save_status(client *c, const char *doing)
 {
     sefl_buf b = { 0 };
     unsigned status;
-    const health_news n = { .role = "client",
-                            .healthy = c->refused_ms == 0,
-                            .phase = doing,
-                            .round = c->view.round,
-                            .task = c->has_task ? &c->t : NULL,
-                            .paused = c->paused };
-    if (*c->control.state && health_write(&b, &status, &n) == SEFL_OK)
+    server_view v = server_view_none();
+    v.role = "client", v.phase = doing, v.round = c->view.round;
+    v.healthy = view_yes(c->refused_ms == 0), v.paused = view_yes(c->paused);
+    if (c->has_task)
+        health_task(&v, &c->t);
+    if (*c->control.state && health_write(&b, &status, &v) == SEFL_OK)
         control_status(&c->control, buf_span(&b), c->o.log);
     buf_clear(&b);
 }

@@ -2,6 +2,8 @@
 
 #include "base/json.h"
 #include "base/json_read.h"
+#include "metrics/metrics.h"
+#include "protocol/modes/mode.h"
 #include "sum/agg.h"
 
 #include <math.h>
@@ -28,58 +30,86 @@ sefl_status health_start(local_http **out, const host_port *a, const local_page 
                                                        .log = log });
 }
 
+void health_task(server_view *v, const task *t)
+{
+    v->facts = metrics_facts(t);
+    v->facts.known = true;
+    v->need = t->threshold;
+    v->values = task_mode(t)->shares ? (double)t->values : 0;
+    v->shows_count = t->publish_count;
+    v->hides_count = !agg_may_close(t);
+    v->claimed = view_yes(t->claim);
+    v->delta = v->facts.delta;
+    v->epsilon_target = t->claim ? t->epsilon : (double)NAN;
+}
+
+void health_away(server_view *v, uint64_t since)
+{
+    if (since == 0)
+        return;
+    v->database_away = (double)since;
+    v->healthy = VIEW_NO;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* A whole number that may be unknown (NAN); json_real may write 4e+02. */
+static log_field whole(const char *key, double v)
+{
+    return lf_if(!isnan(v), lf_u64(key, isnan(v) ? 0 : (uint64_t)v));
+}
+
 /* The task's state beyond its phase. */
-static void write_task(json *j, const health_news *n)
+static void write_task(json *j, const server_view *v)
 {
-    const task *t = n->task;
-    const waiting_view *v = n->open;
-    json_fields(j, lf_str("name", t->name), lf_bool("paused", n->paused),
-                lf_if(n->pausing, lf_bool("pausing", true)),
-                lf_if(n->ending, lf_bool("ending", true)),
-                lf_if(n->why != NULL, lf_str("why", n->why)),
-                lf_if(!agg_may_close(t), lf_bool("hides_count", true)),
-                lf_if(t->claim, lf_real("epsilon_target", t->epsilon)));
-    if (v)
-        json_fields(
-            j, lf_if(t->publish_count, lf_u64("arrived", v->arrived)), lf_u64("need", v->needed),
-            lf_u64("most", t->clients_max), lf_u64("closes_at", v->enough),
-            lf_if(t->publish_count, lf_u64("waits_for", v->waits)), lf_u64("left_out", v->left),
-            lf_u64("extensions", v->extensions), lf_u64("deadline_at", n->deadline_s));
+    json_fields(j, lf_str("name", v->facts.name), lf_bool("paused", v->paused == VIEW_YES),
+                lf_if(v->pausing, lf_bool("pausing", true)),
+                lf_if(v->ending == VIEW_YES, lf_bool("ending", true)),
+                lf_if(v->why != NULL, lf_str("why", v->why)),
+                lf_if(v->hides_count, lf_bool("hides_count", true)),
+                lf_if(v->claimed == VIEW_YES, lf_real("epsilon_target", v->epsilon_target)));
+    if (v->open)
+        json_fields(j, lf_if(v->shows_count, whole("arrived", v->arrived)), whole("need", v->need),
+                    whole("most", v->most), whole("closes_at", v->closes_at),
+                    lf_if(v->shows_count, lf_u64("waits_for", v->waits.all)),
+                    lf_u64("left_out", v->left.all), whole("extensions", v->extensions),
+                    whole("deadline_at", v->deadline_at));
 }
 
-static void write_last(json *j, const rounds_report *r, const rounds_report *measured)
+static void write_latest(json *j, const run_line *l, const run_line *measured)
 {
-    const bool has = measured && measured->round > 0;
-    json_fields(j, lf_u64("last_round", r->round),
-                lf_str("last_outcome", r->dropped   ? "dropped"
-                                       : r->skipped ? "skipped"
-                                       : r->blocked ? "blocked"
-                                                    : "released"),
-                lf_if(has, lf_real("perplexity", has ? measured->perplexity : 0)),
-                lf_if(has, lf_u64("perplexity_round", has ? measured->round : 0)),
-                lf_if(r->has_epsilon, lf_real("epsilon_server", r->epsilon_server)),
-                lf_if(r->has_epsilon, lf_real("epsilon_others", r->epsilon_others)));
+    const bool has = measured->round > 0, spent = !isnan(l->epsilon_server);
+    json_fields(j, lf_u64("last_round", l->round),
+                lf_str("last_outcome", l->dropped_by_operator ? "dropped"
+                                       : l->skipped           ? "skipped"
+                                       : l->blocked           ? "blocked"
+                                                              : "released"),
+                lf_if(has, lf_real("perplexity", measured->perplexity)),
+                lf_if(has, lf_u64("perplexity_round", measured->round)),
+                lf_if(spent, lf_real("epsilon_server", l->epsilon_server)),
+                lf_if(spent, lf_real("epsilon_others", l->epsilon_others)));
 }
 
-sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n)
+sefl_status health_write(sefl_buf *out, unsigned *status, const server_view *v)
 {
+    const bool healthy = v->healthy == VIEW_YES;
     json j = json_into(out);
     json_open(&j, '{');
-    json_fields(&j, lf_str("role", n->role), lf_bool("healthy", n->healthy),
-                lf_if(n->database_away > 0, lf_u64("database_away_since", n->database_away)),
-                lf_bool(n->peer, n->peer_is_there), lf_str("phase", n->phase),
-                lf_u64("round", n->round), lf_u64("rounds", n->task ? n->task->rounds : 0),
-                n->task ? lf_key("task", n->task->id) : lf_str("task", ""));
-    if (n->task)
-        write_task(&j, n);
-    if (n->last && n->last->round > 0)
-        write_last(&j, n->last, n->measured);
-    json_fields(&j, lf_if(n->has_queue, lf_u64("queued", n->queued)),
-                lf_if(n->control != 0, lf_u64("control", n->control)));
+    json_fields(&j, lf_str("role", v->role), lf_bool("healthy", healthy),
+                whole("database_away_since", v->database_away), lf_bool(v->peer, v->peer_is_there),
+                lf_str("phase", v->phase), lf_u64("round", v->round),
+                lf_u64("rounds", v->facts.known ? (uint64_t)v->facts.rounds : 0),
+                lf_str("task", v->facts.task));
+    if (v->facts.known)
+        write_task(&j, v);
+    if (v->latest.round > 0)
+        write_latest(&j, &v->latest, &v->measured);
+    json_fields(&j, lf_if(v->has_queue, lf_u64("queued", v->queued)),
+                lf_if(v->control != 0, lf_u64("control", v->control)));
     json_close(&j, '}');
     SEFL_PASS(json_end(&j));
     SEFL_PASS(wr_u8(out, '\n'));
-    *status = n->healthy ? 200 : 503;
+    *status = healthy ? 200 : 503;
     return SEFL_OK;
 }
 

@@ -24,8 +24,7 @@
 #include "config/settings.h"
 #include "net/local_http.h"
 #include "protocol/task.h"
-#include "roles/waiting.h"
-#include "sum/round_report.h"
+#include "report/server_view.h"
 
 /* Serves these pages, /healthz among them; *out is NULL if the setting is empty. */
 sefl_status health_start(local_http **out, const host_port *a, const local_page *pages,
@@ -34,30 +33,15 @@ sefl_status health_start(local_http **out, const host_port *a, const local_page 
 /* Checks the value of the setting `health`: empty, or a loopback address. */
 sefl_status health_check(const host_port *a, const settings *s) SEFL_MUST_CHECK;
 
-typedef struct health_news {
-    const char *role, *peer; /* our role and the other server's */
-    bool healthy, peer_is_there;
-    const char *phase;
-    uint64_t round;   /* 0: none yet */
-    const task *task; /* NULL: no task now */
-
-    bool paused;               /* no round is in progress, and an operator has to resume the task */
-    bool ending, pausing;      /* AS: once this round is over */
-    const char *why;           /* why it is paused or over; NULL: it is not */
-    const waiting_view *open;  /* AS: the open round; NULL: none */
-    uint64_t deadline_s;       /* of the open round, Unix time */
-    const rounds_report *last; /* AS: the latest round since the start; round 0 or NULL: none */
-    const rounds_report *measured; /* AS: the latest one with a perplexity; as `last` */
-    uint64_t database_away; /* its database does not answer since then, Unix time; 0: it does */
-    uint64_t control;       /* id of the operator's order that it obeys (control.h); 0: none */
-    bool has_queue;         /* it has a folder of tasks, ... */
-    uint64_t queued;        /* ... and these wait in it */
-} health_news;
-
 #define HEALTH_NO_TASK "no task" /* a phase of both servers */
 
+/* Sets what the task says: facts, claim, need, counts, values. */
+void health_task(server_view *v, const task *t);
+/* Sets that the database does not answer since then; 0 changes nothing. */
+void health_away(server_view *v, uint64_t since);
+
 /* Appends the page and sets *status to 200 or 503. */
-sefl_status health_write(sefl_buf *out, unsigned *status, const health_news *n) SEFL_MUST_CHECK;
+sefl_status health_write(sefl_buf *out, unsigned *status, const server_view *v) SEFL_MUST_CHECK;
 
 /* What a reader of a page learns (`sefl status`). A number that the page does not have is 0, or NAN
  * if it is a double; a missing text is "". */

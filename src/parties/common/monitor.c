@@ -120,26 +120,14 @@ static void write_process(prom *p, const monitor *m)
         prom_u64(p, PROM_NO_LABELS, (uint64_t)ends);
 }
 
-static void write_task(prom *p, const task *t)
+static void write_task(prom *p, const run_facts *f)
 {
-    char id[HEX_CHARS(TASK_ID)];
     monitor_family(p, MONITOR_TASK);
-    if (!t)
-        return;
-    prom_u64(p,
-             PROM_LABELS({ "task", hex_write(id, t->id, sizeof t->id) }, { "name", t->name },
-                         { "noise", task_mode(t)->name }, { "z", task_mode(t)->noisy ? t->z : "0" },
-                         { "unit", task_unit_name(t->unit) }),
-             1);
-}
-
-static uint64_t queued(task_queue *q, const task *now)
-{
-    uint64_t n = 0;
-    task_entry e;
-    for (size_t i = 0; q && task_queue_at(q, i, &e); i++)
-        n += !now || memcmp(e.id, now->id, sizeof e.id) != 0;
-    return n;
+    if (f->known)
+        prom_u64(p,
+                 PROM_LABELS({ "task", f->task }, { "name", f->name }, { "noise", f->noise },
+                             { "z", f->z }, { "unit", f->unit }),
+                 1);
 }
 
 /* Writes a family with the number, unless that is NAN. */
@@ -150,24 +138,24 @@ static void write_known(prom *p, monitor_id id, double v)
         prom_real(p, PROM_NO_LABELS, v);
 }
 
-static void write_privacy(prom *p, const monitor *m, const task *t)
+static void write_privacy(prom *p, const monitor *m, const server_view *v)
 {
     double server = atomic_load(&m->epsilon_server), others = atomic_load(&m->epsilon_others);
-    bool claims = t && t->claim;
+    const bool claims = v->claimed == VIEW_YES;
     monitor_family(p, MONITOR_EPSILON);
     if (claims && !isnan(server)) {
         prom_real(p, PROM_LABELS({ "against", "server" }), server);
         prom_real(p, PROM_LABELS({ "against", "others" }), others);
     }
-    write_known(p, MONITOR_TARGET, claims ? t->epsilon : (double)NAN);
-    write_known(p, MONITOR_DELTA, claims ? t->delta : (double)NAN);
+    write_known(p, MONITOR_TARGET, claims ? v->epsilon_target : (double)NAN);
+    write_known(p, MONITOR_DELTA, claims ? v->delta : (double)NAN);
 }
 
 static void write_rounds(prom *p, const monitor *m, const monitor_view *v)
 {
-    const task *t = v->news->task;
-    monitor_count(p, MONITOR_ROUND, v->news->round);
-    monitor_count(p, MONITOR_ROUNDS_OF, t ? t->rounds : 0);
+    const server_view *s = v->server;
+    monitor_count(p, MONITOR_ROUND, s->round);
+    monitor_count(p, MONITOR_ROUNDS_OF, s->facts.known ? (uint64_t)s->facts.rounds : 0);
     monitor_family(p, MONITOR_ROUNDS);
     for (size_t i = 0; i < v->outcomes_n; i++)
         monitor_sample(p, "outcome", outcome_names[v->outcomes[i]],
@@ -180,23 +168,23 @@ static void write_rounds(prom *p, const monitor *m, const monitor_view *v)
 
 void monitor_common(prom *p, const monitor *m, const monitor_view *v)
 {
-    const health_news *n = v->news;
+    const server_view *s = v->server;
     monitor_family(p, MONITOR_BUILD);
-    prom_u64(p, PROM_LABELS({ "role", n->role }, { "version", METRICS_VERSION }), 1);
+    prom_u64(p, PROM_LABELS({ "role", s->role }, { "version", METRICS_VERSION }), 1);
     write_process(p, m);
-    monitor_count(p, MONITOR_HEALTHY, n->healthy);
+    monitor_count(p, MONITOR_HEALTHY, s->healthy == VIEW_YES);
     const sefl_clock wall = clock_wall();
-    const uint64_t now = clock_ms(&wall) / 1000, away = n->database_away;
+    const uint64_t now = clock_ms(&wall) / 1000,
+                   away = isnan(s->database_away) ? 0 : (uint64_t)s->database_away;
     monitor_count(p, MONITOR_DATABASE, away == 0 ? 0 : now > away ? now - away : 1);
     monitor_family(p, MONITOR_PEER);
-    monitor_sample(p, "peer", n->peer, n->peer_is_there);
+    monitor_sample(p, "peer", s->peer, s->peer_is_there);
     monitor_family(p, MONITOR_PHASE);
-    monitor_sample(p, "phase", n->phase, 1);
-    write_task(p, n->task);
-    monitor_count(p, MONITOR_TASKS_WAITING, queued(v->queue, n->task));
+    monitor_sample(p, "phase", s->phase, 1);
+    write_task(p, &s->facts);
+    monitor_count(p, MONITOR_TASKS_WAITING, s->queued);
     write_rounds(p, m, v);
-    write_privacy(p, m, n->task);
+    write_privacy(p, m, s);
     monitor_count(p, MONITOR_SHARES, v->shares ? shares_pool_have(v->shares) : 0);
-    monitor_count(p, MONITOR_SHARES_ROUND,
-                  n->task && task_mode(n->task)->shares ? n->task->values : 0);
+    monitor_count(p, MONITOR_SHARES_ROUND, (uint64_t)s->values);
 }

@@ -26,7 +26,6 @@
 #include "mpc/noise/pool.h"
 #include "net/x509.h"
 #include "roles/health.h"
-#include "roles/task_queue.h"
 #include "sum/account.h"
 
 /* X(id, name, type, labels, servers, kind, help). servers: AS, CSP or BOTH. kind: PUBLIC, or COUNTS
@@ -192,12 +191,11 @@ void monitor_sample(prom *p, const char *label, const char *value, uint64_t v);
 
 /* What both servers have, from BUILD to SHARES_ROUND. */
 typedef struct monitor_view {
-    const health_news *news;
+    const server_view *server;
     const monitor_outcome *outcomes; /* of this server */
     size_t outcomes_n;
     const monitor_step_id *steps;
     size_t steps_n;
-    task_queue *queue;   /* NULL: none */
     shares_pool *shares; /* NULL: none */
 } monitor_view;
 

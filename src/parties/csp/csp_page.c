@@ -4,9 +4,7 @@
 #include "roles/csp/inside.h"
 
 #include "base/file.h"
-#include "metrics/metrics.h"
 #include "report/server_view.h"
-#include "roles/health.h"
 #include "sum/terms.h"
 
 #include <math.h>
@@ -70,54 +68,20 @@ static void add_ledgers(csp_role *r, server_view *s)
              "CSP compared the hash of its ledger with the one that AS sent in its last request");
 }
 
-static sefl_status add_task(csp_role *r, server_view *s)
-{
-    const task *t = &r->task;
-    journal_round last = { 0 };
-    bool over = false;
-    sefl_status st = journal_round_last(r->journal, &last);
-    SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
-    s->facts = metrics_facts(t);
-    s->facts.known = true;
-    s->facts.enrolled = NAN; /* not for this page */
-    s->round = last.round;
-    s->phase = last.round == 0 ? "waiting" : csp_state_name(last.state);
-    if (journal_fact_has(r->journal, 0, "over", &over) == SEFL_OK && over)
-        s->phase = "done";
-    s->claimed = view_yes(t->claim);
-    if (t->claim)
-        s->epsilon_target = t->epsilon, s->delta = t->delta;
-    add_ledgers(r, s);
-    s->ledger = true;
-    return SEFL_OK;
-}
-
 static sefl_status state(void *ctx, sefl_buf *out)
 {
     csp_role *r = ctx;
-    server_view s = server_view_none();
-    s.role = "csp", s.phase = HEALTH_NO_TASK, s.healthy = VIEW_YES;
+    server_view s;
     pthread_mutex_lock(&r->task_lock);
-    const uint64_t away = r->csp ? csp_away(r) : 0;
-    health_news seen;
-    if (away > 0 && csp_health(r, &seen) == SEFL_OK) { /* the journal would wait */
-        s.phase = seen.phase;
-        s.round = seen.round;
-        s.healthy = VIEW_NO;
-        s.database_away = (double)away;
-        s.facts = metrics_facts(&r->task);
-        s.facts.known = true;
-        s.facts.enrolled = NAN;
-    }
-    if (r->csp && csp_is_unsure(r->csp)) {
-        s.healthy = VIEW_NO;
-        s.why = CSP_UNSURE;
-    }
-    if (r->csp)
-        s.paused = view_yes(atomic_load(&r->hold) == CSP_PAUSED);
-    sefl_status st = r->csp && away == 0 ? add_task(r, &s) : SEFL_OK;
-    if (st == SEFL_OK)
+    sefl_status st = csp_view(r, &s);
+    if (st == SEFL_OK) {
+        s.facts.enrolled = s.need = NAN; /* not for this page */
+        s.ending = VIEW_UNKNOWN;
+        s.ledger = r->csp && isnan(s.database_away);
+        if (s.ledger)
+            add_ledgers(r, &s);
         st = server_view_write(out, &s);
+    }
     pthread_mutex_unlock(&r->task_lock);
     return st;
 }

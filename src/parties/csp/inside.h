@@ -105,7 +105,7 @@ struct csp_role {
     pulse pulse;    /* of the store */
     bool away_told; /* it is logged that the store does not answer */
     pthread_mutex_t seen_lock;
-    health_news seen; /* the latest that csp_health returned while it did */
+    server_view seen; /* the latest that csp_view returned while it did */
 
     atomic_bool stop, reload;
     sefl_progress running; /* says no after csp_role_stop */
@@ -144,9 +144,9 @@ void csp_status_look(csp_role *r);
 sefl_status csp_status_restore(csp_role *r) SEFL_MUST_CHECK;
 /* Writes status.json. */
 void csp_status_save(csp_role *r);
-/* What /healthz shows. Hold task_lock, or call it on the owner's thread. While the database is away
- * (database_away), what was true before: the journal would wait for it. */
-sefl_status csp_health(csp_role *r, health_news *out) SEFL_MUST_CHECK;
+/* The server and its task. Hold task_lock, or call it on the owner's thread. While the database is
+ * away (database_away), what was true before: the journal would wait for it. */
+sefl_status csp_view(csp_role *r, server_view *out) SEFL_MUST_CHECK;
 /* The health page, of local_http.h; ctx is the csp_role. */
 sefl_status csp_status_page(void *ctx, sefl_buf *body, unsigned *status) SEFL_MUST_CHECK;
 

@@ -36,17 +36,16 @@ sefl_status csp_monitor_page(void *ctx, sefl_buf *body, unsigned *status)
     sefl_status st = SEFL_OK;
     csp_role *r = ctx;
     prom p = prom_into(body);
-    health_news n;
+    server_view v;
     (void)status;
     pthread_mutex_lock(&r->task_lock);
-    SEFL_TRY(csp_health(r, &n));
+    SEFL_TRY(csp_view(r, &v));
     monitor_common(&p, &r->monitor,
-                   &(monitor_view){ .news = &n,
+                   &(monitor_view){ .server = &v,
                                     .outcomes = outcomes,
                                     .outcomes_n = sizeof outcomes / sizeof *outcomes,
                                     .steps = steps,
                                     .steps_n = sizeof steps / sizeof *steps,
-                                    .queue = r->queue,
                                     .shares = r->shares });
     monitor_peers(&p, r->counters.certificates);
     counters_show(&p, MONITOR_ENROLMENTS, "outcome", &r->counters, "enrol.");

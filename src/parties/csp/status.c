@@ -75,64 +75,73 @@ void csp_status_look(csp_role *r)
     }
 }
 
-static sefl_status look(csp_role *r, health_news *out)
+static uint64_t queued(csp_role *r)
+{
+    uint64_t n = 0;
+    task_entry e;
+    for (size_t i = 0; r->queue && task_queue_at(r->queue, i, &e); i++)
+        n += !r->csp || memcmp(e.id, r->task.id, sizeof e.id) != 0;
+    return n;
+}
+
+static server_view nothing(csp_role *r)
+{
+    server_view v = server_view_none();
+    v.role = "csp", v.peer = "aggregator", v.phase = HEALTH_NO_TASK, v.healthy = VIEW_YES;
+    v.queued = queued(r);
+    return v;
+}
+
+static sefl_status look(csp_role *r, server_view *v)
 {
     journal_round last = { 0 };
     bool over = false;
-    health_news n = { .role = "csp",
-                      .peer = "aggregator",
-                      .peer_is_there = !atomic_load(&r->served),
-                      .healthy = true,
-                      .phase = HEALTH_NO_TASK };
-    if (r->csp) {
-        sefl_status st = journal_round_last(r->journal, &last);
-        SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
-        csp_hold hold = atomic_load(&r->hold);
-        n.task = &r->task;
-        n.round = last.round;
-        n.phase = last.round == 0 ? "waiting" : csp_state_name(last.state);
-        if (journal_fact_has(r->journal, 0, "over", &over) == SEFL_OK && over)
-            n.phase = "done";
-        n.paused = hold == CSP_PAUSED && !over;
-        n.ending = hold == CSP_ENDED && !over;
-        n.healthy = !csp_is_unsure(r->csp);
-        n.why = !n.healthy          ? CSP_UNSURE
-                : hold == CSP_ENDED ? "ended by its operator"
-                : n.paused          ? "paused by its operator"
-                                    : NULL;
-        n.control = atomic_load(&r->commanded);
-    }
-    *out = n;
+    sefl_status st = journal_round_last(r->journal, &last);
+    SEFL_PASS(st == SEFL_ENOTFOUND ? SEFL_OK : st);
+    const csp_hold hold = atomic_load(&r->hold);
+    health_task(v, &r->task);
+    v->round = last.round;
+    v->phase = last.round == 0 ? "waiting" : csp_state_name(last.state);
+    if (journal_fact_has(r->journal, 0, "over", &over) == SEFL_OK && over)
+        v->phase = "done";
+    v->paused = view_yes(hold == CSP_PAUSED && !over);
+    v->ending = view_yes(hold == CSP_ENDED && !over);
+    v->trouble = csp_is_unsure(r->csp) ? CSP_UNSURE : NULL;
+    v->healthy = view_yes(!v->trouble);
+    v->why = v->trouble              ? v->trouble
+             : hold == CSP_ENDED     ? "ended by its operator"
+             : v->paused == VIEW_YES ? "paused by its operator"
+                                     : NULL;
+    v->control = atomic_load(&r->commanded);
     return SEFL_OK;
 }
 
-sefl_status csp_health(csp_role *r, health_news *out)
+sefl_status csp_view(csp_role *r, server_view *out)
 {
     uint64_t away = csp_away(r);
-    health_news n = { 0 };
-    if (away == 0) {
-        sefl_status st = look(r, &n);
+    server_view v = nothing(r);
+    if (r->csp && away == 0) {
+        sefl_status st = look(r, &v);
         away = csp_away(r); /* it may have waited */
         SEFL_PASS(away == 0 ? st : SEFL_OK);
     }
     pthread_mutex_lock(&r->seen_lock);
     if (away == 0)
-        r->seen = n;
-    *out = r->seen;
+        r->seen = v;
+    else if (r->seen.role)
+        v = r->seen;
     pthread_mutex_unlock(&r->seen_lock);
-    if (!out->role)
-        *out = (health_news){ .role = "csp", .peer = "aggregator", .phase = HEALTH_NO_TASK };
-    out->peer_is_there = !atomic_load(&r->served);
-    out->database_away = away;
-    out->healthy = out->healthy && away == 0;
+    v.peer_is_there = !atomic_load(&r->served);
+    health_away(&v, away);
+    *out = v;
     return SEFL_OK;
 }
 
 static sefl_status write_health(csp_role *r, sefl_buf *body, unsigned *status)
 {
-    health_news n;
-    SEFL_PASS(csp_health(r, &n));
-    return health_write(body, status, &n);
+    server_view v;
+    SEFL_PASS(csp_view(r, &v));
+    return health_write(body, status, &v);
 }
 
 void csp_status_save(csp_role *r)

@@ -127,21 +127,15 @@ static void test_pages(void **state)
     health_facts f;
     sample_begin();
     CHECK_OK(sample_task(&t, NULL));
-    waiting_view v = { .arrived = 2, .needed = 3, .extensions = 1 };
-    rounds_report last = { .round = 1, .has_perplexity = true, .perplexity = 12.5 };
-    health_news n = { .role = "aggregator",
-                      .peer = "csp",
-                      .phase = "collecting",
-                      .round = 2,
-                      .task = &t,
-                      .pausing = true,
-                      .open = &v,
-                      .deadline_s = 1790000000,
-                      .last = &last,
-                      .measured = &last,
-                      .control = 77,
-                      .has_queue = true,
-                      .queued = 4 };
+    server_view n = server_view_none();
+    n.role = "aggregator", n.peer = "csp", n.phase = "collecting", n.round = 2;
+    n.healthy = VIEW_NO;
+    health_task(&n, &t);
+    n.need = 3, n.pausing = true, n.control = 77, n.has_queue = true, n.queued = 4;
+    n.open = true, n.arrived = 2, n.most = t.clients_max, n.extensions = 1;
+    n.deadline_at = 1790000000;
+    n.latest = run_line_of(1), n.latest.perplexity = 12.5;
+    n.measured = n.latest;
     CHECK_OK(health_write(&b, &status, &n));
     assert_int_equal(status, 503);
     CHECK_OK(health_read(&f, buf_span(&b)));
@@ -155,19 +149,19 @@ static void test_pages(void **state)
                 !f.paused && !f.healthy && f.extensions == 1);
     assert_true(f.has_arrived == t.publish_count);
     assert_int_equal(f.perplexity_round, 1);
-    rounds_report later = { .round = 2, .skipped = true }; /* the perplexity stays */
-    n.last = &later;
+    n.latest = run_line_of(2), n.latest.skipped = true; /* the perplexity stays */
     buf_reset(&b);
     CHECK_OK(health_write(&b, &status, &n));
     CHECK_OK(health_read(&f, buf_span(&b)));
     assert_string_equal(f.last_outcome, "skipped");
     assert_true(f.last_round == 2 && f.perplexity == 12.5 && f.perplexity_round == 1);
-    later.dropped = true;
+    n.latest.dropped_by_operator = true;
     buf_reset(&b);
     CHECK_OK(health_write(&b, &status, &n));
     CHECK_OK(health_read(&f, buf_span(&b)));
     assert_string_equal(f.last_outcome, "dropped");
     t.publish_count = false; /* such a task's page has no count */
+    health_task(&n, &t);
     buf_reset(&b);
     CHECK_OK(health_write(&b, &status, &n));
     CHECK_OK(health_read(&f, buf_span(&b)));
