@@ -130,8 +130,8 @@ bool agg_waiting(aggregator *a, waiting_view *out);
 void agg_status_look(aggregator *a);
 /* Writes status.json. */
 void agg_status_save(aggregator *a);
-/* The server and its task, without the open and the latest round. Hold task_lock. While the database
- * is away (database_away), what was true before: the rounds would wait for it. */
+/* The server and its task, without the open and the latest round. Hold task_lock. While the
+ * database is away (database_away), what was true before: the rounds would wait for it. */
 server_view agg_view(aggregator *a);
 /* Adds the current round, unless the database is away. False: there is none. */
 bool agg_view_round(aggregator *a, server_view *v);

@@ -37,7 +37,7 @@ typedef struct selection {
     unsigned clients, rounds, whys;
     uint64_t first;
     uint64_t memory[2]; /* rounds that are in memory, too: the journal's are older */
-    json *j;
+    json j;
 } selection;
 
 static sefl_status add_up(void *ctx, const attendance *r)
@@ -119,11 +119,11 @@ static void write_why(selection *s, unsigned row, uint64_t round, sefl_span text
     s->told[row][round - s->first] = true;
     if (s->whys++ >= WHYS_MAX)
         return;
-    json_open(s->j, '{');
-    json_key(s->j, "round"), json_u64(s->j, round);
-    json_key(s->j, "client"), json_str(s->j, s->name[row]);
-    json_key(s->j, "reason"), json_span(s->j, text);
-    json_close(s->j, '}');
+    json_open(&s->j, '{');
+    json_key(&s->j, "round"), json_u64(&s->j, round);
+    json_key(&s->j, "client"), json_str(&s->j, s->name[row]);
+    json_key(&s->j, "reason"), json_span(&s->j, text);
+    json_close(&s->j, '}');
 }
 
 static sefl_status add_why(void *ctx, uint64_t round, uint64_t client, sefl_span text)
@@ -175,32 +175,32 @@ static void write_counts(json *j, uint64_t round, const turnout_counts *c)
 
 static sefl_status write_grid(turnout *t, selection *s, sefl_buf *out)
 {
-    json j = json_into(out);
-    s->j = &j;
-    json_open(&j, '{');
-    json_fields(&j, lf_u64("enrolled", t->of->enrolled), lf_u64("seen", s->seen));
-    json_key(&j, "rounds"), json_open(&j, '[');
+    json *j = &s->j;
+    *j = json_into(out);
+    json_open(j, '{');
+    json_fields(j, lf_u64("enrolled", t->of->enrolled), lf_u64("seen", s->seen));
+    json_key(j, "rounds"), json_open(j, '[');
     for (unsigned i = 0; i < s->rounds; i++)
-        json_u64(&j, s->first + i);
-    json_close(&j, ']');
-    json_key(&j, "clients"), json_open(&j, '[');
+        json_u64(j, s->first + i);
+    json_close(j, ']');
+    json_key(j, "clients"), json_open(j, '[');
     for (unsigned i = 0; i < s->clients; i++) {
-        json_open(&j, '{');
-        json_fields(&j, lf_str("name", s->name[i]), lf_str("cells", s->cells[i]));
-        json_close(&j, '}');
+        json_open(j, '{');
+        json_fields(j, lf_str("name", s->name[i]), lf_str("cells", s->cells[i]));
+        json_close(j, '}');
     }
-    json_close(&j, ']');
-    json_key(&j, "why"), json_open(&j, '[');
+    json_close(j, ']');
+    json_key(j, "why"), json_open(j, '[');
     if (s->rounds > 0)
         SEFL_PASS(add_whys(t, s));
-    json_close(&j, ']');
-    json_key(&j, "counts"), json_open(&j, '[');
+    json_close(j, ']');
+    json_key(j, "counts"), json_open(j, '[');
     for (unsigned i = 0; i < s->rounds; i++)
         if (s->known[i])
-            write_counts(&j, s->first + i, &s->counts[i]);
-    json_close(&j, ']');
-    json_close(&j, '}');
-    return json_end(&j);
+            write_counts(j, s->first + i, &s->counts[i]);
+    json_close(j, ']');
+    json_close(j, '}');
+    return json_end(j);
 }
 
 sefl_status turnout_grid(turnout *t, sefl_buf *out, const page_grid_ask *ask)
