@@ -5,7 +5,7 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := release
-.PHONY: release test test-torch test-browser demo bench check-plan asan tsan clang core client-size client-cost ctime \
+.PHONY: release test test-torch test-browser demo bench check-plan prove asan tsan clang core client-size client-cost ctime \
         fuzz soak format format-check lint install deb test-packages containers arm64 clean help bootstrap
 
 ## release   build the program: build/sefl (the default)
@@ -45,6 +45,11 @@ bench: release
 ## check-plan  compare the predictions of `sefl plan` with measured runs
 check-plan: release
 	@scripts/check-plan build/release/sefl
+
+## prove     search the models of the protocol (proofs/), and see that they find old faults (PROVE='--short' narrows it)
+prove:
+	@scripts/bootstrap --dev
+	@proofs/prove $(PROVE)
 
 ## asan      the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 ## tsan      the tests under ThreadSanitizer
