@@ -1,6 +1,6 @@
-/* cli: the programs `sefl` and `sefl-lab` (the laboratory), with one file per command. Results go to
- * stdout, progress and errors to stderr. The exit code is 0 for success, 1 for failure, 2 for wrong
- * usage.
+/* cli: the programs `sefl` and `sefl-lab` (the laboratory), with one file per command. Results go
+ * to stdout, progress and errors to stderr. The exit code is 0 for success, 1 for failure, 2 for
+ * wrong usage.
  *
  * To add a command, write cmd_NAME.c with its `const cli_command cmd_NAME` and add a line to the
  * list below. Parsing, help, the man page, completion and suggestions for mistyped words all use
@@ -62,7 +62,7 @@ typedef struct cli_command {
 
 typedef enum cli_program { CLI_SEFL, CLI_LAB, CLI_BOTH } cli_program;
 
-/* Commands that need more libraries than libc, libm and CBLAS; their files are in folders `full`. */
+/* Commands that need more libraries than libc, libm and CBLAS; their files are in `full`. */
 #if SEFL_CORE_ONLY
 #define CLI_FULL_COMMANDS(X)
 #define CLI_FULL_LAB_COMMANDS(X)

@@ -21,8 +21,8 @@ typedef struct host_port {
 /* Parses an address whose port is from `least` to 65535 (port 0: the system chooses). If it is
  * invalid, returns SEFL_EINVAL and leaves *out empty. */
 sefl_status address_read(host_port *out, const char *text, unsigned least) SEFL_MUST_CHECK;
-/* Parses an address that may lack its port, which is then `usual`, and an IPv6 address its brackets.
- * The host must be one (address_is_host). usual 0: the port may be 0. */
+/* Parses an address that may lack its port, which is then `usual`, and an IPv6 address its
+ * brackets. The host must be one (address_is_host). usual 0: the port may be 0. */
 sefl_status address_read_host(host_port *out, sefl_span text, unsigned usual) SEFL_MUST_CHECK;
 /* True for a host name or an address: letters, digits, "-", ".", "_" and ":". */
 bool address_is_host(const char *host);
