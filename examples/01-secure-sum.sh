@@ -7,7 +7,7 @@ sefl=${SEFL:-$(dirname "$0")/../build/sefl}
 # pad is fast, and an upload takes only about 3.5 bytes per value
 "$sefl" sum --scheme pad --clients 4 --values 5000
 
-# paillier, the scheme of the paper, is slower, and is secure only if the aggregator follows the protocol
+# paillier, the scheme of the paper, is slower, and is secure only if both servers follow the protocol
 "$sefl" sum --scheme paillier --clients 4 --values 2000
 
 # With few clients the noise exceeds the signal: see "Noise norm over signal norm" above. The noise that a privacy claim
