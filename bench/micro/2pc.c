@@ -192,7 +192,7 @@ static bool wants(const options *o, enum part part)
     return o->part == ALL || o->part == part;
 }
 
-static sefl_status run(void *ctx)
+static sefl_status twopc_run(void *ctx)
 {
     options *o = ctx;
     bench *b = &o->b;
@@ -235,7 +235,7 @@ const cli_command bench_2pc = {
     .name = "bench 2pc",
     .summary = "oblivious transfer, garbling, and joint noise over TLS",
     .example = "sefl bench 2pc --part ot",
-    BENCH_COMMAND(options, table, run),
+    BENCH_COMMAND(options, table, twopc_run),
 };
 
 #endif

@@ -32,7 +32,7 @@ static const struct {
     { "pad", bench_ahe_pad },
 };
 
-static sefl_status run(void *options)
+static sefl_status ahe_run(void *options)
 {
     sefl_status st = SEFL_OK;
     bench_ahe_options *o = options;
@@ -64,5 +64,5 @@ const cli_command bench_ahe = {
     .name = "bench ahe",
     .summary = "each step of homomorphic encryption, compared with its floor",
     .example = "sefl bench ahe --scheme pad",
-    BENCH_COMMAND(bench_ahe_options, table, run),
+    BENCH_COMMAND(bench_ahe_options, table, ahe_run),
 };

@@ -67,7 +67,7 @@ done:
 }
 
 /* Calls the scheme directly, because ahe.h counts clients. */
-static sefl_status add(void *ctx)
+static sefl_status ahe_pad_add(void *ctx)
 {
     job *j = ctx;
     return ahe_pad.sum_add_units(j->sum, 0, j->body, j->p.units, j->workers);
@@ -241,7 +241,7 @@ sefl_status bench_ahe_pad(bench *b, const bench_ahe_options *o)
     SEFL_TRY(timed(b, &rw, memory, j));
     SEFL_TRY(timed(b, &us, encrypt, j));
     bench_ahe_time(b, "encrypt an update (floor: AES)", us, stream, VALUES, b->threads);
-    SEFL_TRY(timed(b, &us, add, j));
+    SEFL_TRY(timed(b, &us, ahe_pad_add, j));
     bench_ahe_time(b, "AS adds an update (floor: memory)", us, rw, VALUES, b->threads);
     SEFL_TRY(timed(b, &us, write, j));
     bench_ahe_time(b, "AS masks and writes the sum (floor: AES)", us, stream, VALUES, b->threads);

@@ -134,7 +134,7 @@ static sefl_status check(void *ctx)
     return paillier_check(j->pub, j->c, UNITS);
 }
 
-static sefl_status add(void *ctx)
+static sefl_status ahe_paillier_add(void *ctx)
 {
     job *j = ctx;
     return paillier_sum_add(j->sum, 0, j->c, UNITS, j->workers);
@@ -403,7 +403,7 @@ sefl_status bench_ahe_paillier(bench *b, const bench_ahe_options *o)
     SEFL_TRY(encrypt_rows(b, &j, products));
     const double one = UNITS / per_call(&j); /* multiplication per ciphertext */
     SEFL_TRY(pair_row(b, &j, "check on arrival (floor: one multiplication)", check, multiply, one));
-    SEFL_TRY(pair_row(b, &j, "add (floor: one multiplication)", add, multiply, one));
+    SEFL_TRY(pair_row(b, &j, "add (floor: one multiplication)", ahe_paillier_add, multiply, one));
     SEFL_TRY(
         pair_row(b, &j, "decrypt (floor: OpenSSL's two halves)", decrypt, openssl_halves, UNITS));
     SEFL_TRY(paillier_sum_close(j.sum, o->pool));

@@ -52,7 +52,7 @@ static sefl_status count(vocab **out, const job *j, vocab_kind kind)
     return vocab_finish(*out, &(vocab_settings){ .block = 32 });
 }
 
-static sefl_status train(void *ctx)
+static sefl_status text_train(void *ctx)
 {
     job *j = ctx;
     vocab_free(j->tokens);
@@ -75,7 +75,7 @@ static sefl_status decode(void *ctx)
     return bpe_decode(&j->back, j->v, j->c.token, j->c.tokens);
 }
 
-static sefl_status run(void *ctx)
+static sefl_status text_run(void *ctx)
 {
     sefl_status st = SEFL_OK;
     options *o = ctx;
@@ -92,7 +92,7 @@ static sefl_status run(void *ctx)
     words = mb / t.median_s;
     bench_row(&o->b, &(bench_result){
                          .name = "words, read", .value = words, .unit = "MB/s", .rate = true });
-    SEFL_TRY(bench_time(&o->b, &t, train, &j));
+    SEFL_TRY(bench_time(&o->b, &t, text_train, &j));
     bench_row(&o->b, &(bench_result){ .name = "bpe, train 8192 tokens",
                                       .value = mb / t.median_s,
                                       .unit = "MB/s",
@@ -129,5 +129,5 @@ const cli_command bench_text = {
     .name = "bench text",
     .summary = "how fast one core reads text as words and as BPE tokens",
     .example = "sefl bench text",
-    BENCH_COMMAND(options, table, run),
+    BENCH_COMMAND(options, table, text_run),
 };

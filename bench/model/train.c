@@ -390,7 +390,7 @@ done:
     return st;
 }
 
-static sefl_status run(void *ctx)
+static sefl_status train_bench(void *ctx)
 {
     static const uint32_t blocks[] = { 1, 32 };
     options *o = ctx;
@@ -444,5 +444,5 @@ const cli_command bench_train = {
     .name = "bench train",
     .summary = "one training step of each model, compared with dense SGEMM",
     .example = "sefl bench train --model lstm --threads 2",
-    BENCH_COMMAND(options, table, run),
+    BENCH_COMMAND(options, table, train_bench),
 };

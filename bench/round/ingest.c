@@ -35,8 +35,8 @@
 #include "protocol/http.h"
 #include "protocol/update.h"
 #include "protocol/version.h"
+#include "roles/aggregator/as_http.h"
 #include "roles/aggregator/collect.h"
-#include "roles/aggregator/http.h"
 #include "store/disk/upload_keys.h"
 #include "store/journal/journal.h"
 #include "store/journal/shared.h"
@@ -383,14 +383,14 @@ static void end_peer(peer *p)
     p->pid = 0;
 }
 
-static sefl_status get(const peer *p, void *out, size_t n)
+static sefl_status ingest_get(const peer *p, void *out, size_t n)
 {
     return read(p->from, out, n) == (ssize_t)n
                ? SEFL_OK
                : sefl_fail(SEFL_ECLOSED, "a process of the benchmark ended early");
 }
 
-static sefl_status put(const peer *p, const void *bytes, size_t n)
+static sefl_status ingest_put(const peer *p, const void *bytes, size_t n)
 {
     return write(p->to, bytes, n) == (ssize_t)n
                ? SEFL_OK
@@ -406,7 +406,7 @@ typedef struct server {
 static sefl_status start_server(const plan *pl, server *s, int kind)
 {
     sefl_status st = start(&s->peer, pl, kind);
-    return st == SEFL_OK ? get(&s->peer, &s->port, sizeof s->port) : st;
+    return st == SEFL_OK ? ingest_get(&s->peer, &s->port, sizeof s->port) : st;
 }
 
 /* Sends updates [first, end) to n servers; which: 1 is the floor. */
@@ -417,12 +417,12 @@ static sefl_status turn(const peer *gen, server *s, unsigned n, unsigned which, 
     order o = { .ports = n, .which = which, .first = first, .end = end };
     for (unsigned i = 0; i < n; i++)
         o.port[i] = s[i].port;
-    SEFL_TRY(put(gen, &o, sizeof o));
-    SEFL_TRY(get(gen, &sent, sizeof sent));
+    SEFL_TRY(ingest_put(gen, &o, sizeof o));
+    SEFL_TRY(ingest_get(gen, &sent, sizeof sent));
     SEFL_CHECK(sent == SEFL_OK, sent, "the generator failed");
     for (unsigned i = 0; i < n; i++) {
-        SEFL_TRY(put(&s[i].peer, "", 1));
-        SEFL_TRY(get(&s[i].peer, &s[i].r, sizeof s[i].r));
+        SEFL_TRY(ingest_put(&s[i].peer, "", 1));
+        SEFL_TRY(ingest_get(&s[i].peer, &s[i].r, sizeof s[i].r));
     }
 done:
     return st;
@@ -563,7 +563,7 @@ static sefl_status run_scheme(options *o, const ahe_pub *pub, const char *scheme
     if (!o->store)
         SEFL_TRY(start_server(&pl, &bare, FLOOR));
     SEFL_TRY(pool_new(&workers, 0)); /* after the forks: threads do not survive them */
-    SEFL_TRY(get(&gen, &made, sizeof made));
+    SEFL_TRY(ingest_get(&gen, &made, sizeof made));
     SEFL_CHECK(made == SEFL_OK, made, "the generator failed");
     for (unsigned long i = 0; i < TURNS; i++) {
         unsigned long first = o->updates * i / TURNS, end = o->updates * (i + 1) / TURNS;
@@ -590,7 +590,7 @@ done:
     return st;
 }
 
-static sefl_status run(void *ctx)
+static sefl_status ingest_run(void *ctx)
 {
     sefl_status st = SEFL_OK;
     options *o = ctx;
@@ -631,5 +631,5 @@ const cli_command bench_ingest = {
     .name = "bench ingest",
     .summary = "the aggregation server's cost of receiving updates",
     .example = "sefl bench ingest --scheme pad",
-    BENCH_COMMAND(options, table, run),
+    BENCH_COMMAND(options, table, ingest_run),
 };

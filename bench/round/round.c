@@ -879,7 +879,7 @@ done:
     return st;
 }
 
-static sefl_status run(void *ctx)
+static sefl_status round_run(void *ctx)
 {
     options *o = ctx;
     o->is_floor = o->filter > 0;
@@ -914,5 +914,5 @@ const cli_command bench_round = {
     .name = "bench round",
     .summary = "a round from its close to the new model: two processes, TLS",
     .example = "sefl bench round --clients 8",
-    BENCH_COMMAND(options, table, run),
+    BENCH_COMMAND(options, table, round_run),
 };

@@ -76,9 +76,9 @@ lie() { # LINE
 }
 lie "x509_request_read sites net.x509"
 lie "no_such_reader sites net.x509"
-lie "version_read clients net.x509 # by agg_http_begin in src/parties/as/http.c"
+lie "version_read clients net.x509 # by agg_http_begin in src/parties/as/as_http.c"
 lie "version_read clients roles.agg_http # by agg_http_begin in src/parties/as/ingest.c"
-lie "x509_request_read sites roles.agg_http # by agg_http_begin in src/parties/as/http.c"
+lie "x509_request_read sites roles.agg_http # by agg_http_begin in src/parties/as/as_http.c"
 lie "sign_check everybody -"
 
 # the coverage that `make fuzz` prints has the file of every reader that a harness tries

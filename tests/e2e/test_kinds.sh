@@ -40,7 +40,7 @@ while read -r list file part; do
     names "$part"
     checked=$((checked + 1))
 done << 'END'
-BODY src/core/layout/config.c body_scratch
+BODY src/core/layout/lm_config.c body_scratch
 BODY src/learn/nn/lm.c lm_body_scratch
 BODY bench/model/train.c shapes_scratch
 BODY src/learn/cuda/engine.cu body_scratch

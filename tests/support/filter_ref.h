@@ -1,4 +1,4 @@
-/* filter_ref: the correlated noise of noise/filter.h, one value at a time, in any width, with
+/* filter_ref: the correlated noise of noise/noise_filter.h, one value at a time, in any width, with
  * remainders in place of shifts and wrapping.
  *
  *     filter_ref f = filter_ref_of(16, 36, 12);      // k, F, bits of gamma

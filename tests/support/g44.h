@@ -14,8 +14,8 @@
 #ifndef SUPPORT_G44_H
 #define SUPPORT_G44_H
 
-#include "privacy/grid.h"
-#include "privacy/mechanism/coins.h"
+#include "privacy/dp_grid.h"
+#include "privacy/mechanism/mech_coins.h"
 
 #include <math.h>
 #include <stddef.h>

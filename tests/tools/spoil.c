@@ -27,7 +27,7 @@ static sefl_status spoiled_head(uint8_t *out, const head_facts *f, sefl_span csp
 
 #define head_make spoiled_head
 #include "protocol/update.c" /* both replace the library's */
-#include "roles/client/update.c"
+#include "roles/client/client_update.c"
 #undef head_make
 
 static client *c;

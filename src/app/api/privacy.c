@@ -1,7 +1,7 @@
 #include "sefl/privacy.h"
 
 #include "api/sized.h"
-#include "privacy/plan.h"
+#include "privacy/dp_plan.h"
 #include "store/ledger.h"
 
 #include <stdio.h>

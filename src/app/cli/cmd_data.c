@@ -37,7 +37,7 @@ typedef struct wish {
     sefl_buf text, raw;
 } wish;
 
-static void finish(void *options)
+static void cmd_data_finish(void *options)
 {
     wish *o = options;
     corpus_paths_clear(&o->paths);
@@ -413,6 +413,6 @@ const cli_command cmd_data = {
     .example = "sefl synth --out text && sefl data stats text",
     CLI_OPTIONS(wish),
     .actions = actions,
-    .finish = finish,
+    .finish = cmd_data_finish,
     .interruptible = true,
 };

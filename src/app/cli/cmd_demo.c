@@ -107,7 +107,7 @@ static sefl_status self_test(bool quiet)
 #if !SEFL_CORE_ONLY
 typedef demo wish;
 
-static int run(void *options)
+static int cmd_demo_run(void *options)
 {
     const demo *d = options;
     pack_nano z;
@@ -152,7 +152,7 @@ typedef struct wish {
     bool none;
 } wish;
 
-static int run(void *options)
+static int cmd_demo_run(void *options)
 {
     (void)options;
     printf("sefl demo\n");
@@ -175,5 +175,5 @@ const cli_command cmd_demo = {
                    "during the run and compares the result with plain FedAvg.",
     .example = "sefl demo",
     CLI_OPTIONS(wish),
-    CLI_RUN(run, NULL, NULL, 0),
+    CLI_RUN(cmd_demo_run, NULL, NULL, 0),
 };

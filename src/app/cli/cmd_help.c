@@ -76,7 +76,7 @@ typedef struct wish {
     bool completion;
 } wish;
 
-static int run(void *options)
+static int cmd_help_run(void *options)
 {
     const wish *w = options;
     const cli_entry *e = w->command ? cli_entry_find(w->command) : NULL;
@@ -109,5 +109,5 @@ const cli_command cmd_help = {
     .name = "help",
     .example = "sefl help bench",
     CLI_OPTIONS(wish),
-    CLI_RUN(run, "[COMMAND]", NULL, offsetof(wish, command)),
+    CLI_RUN(cmd_help_run, "[COMMAND]", NULL, offsetof(wish, command)),
 };

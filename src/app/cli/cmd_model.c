@@ -41,7 +41,7 @@ typedef struct wish {
     sefl_buf text;
 } wish;
 
-static void finish(void *options)
+static void cmd_model_finish(void *options)
 {
     wish *o = options;
     vocab_free(o->v);
@@ -444,5 +444,5 @@ const cli_command cmd_model = {
                "  sefl model info run/model.safetensors",
     CLI_OPTIONS(wish),
     .actions = actions,
-    .finish = finish,
+    .finish = cmd_model_finish,
 };

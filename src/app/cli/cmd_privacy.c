@@ -6,8 +6,8 @@
 #include "base/json.h"
 #include "privacy/accountant/pld.h"
 #include "privacy/combinations.h"
-#include "privacy/grid.h"
-#include "privacy/plan.h"
+#include "privacy/dp_grid.h"
+#include "privacy/dp_plan.h"
 #include "store/text_ledger.h"
 
 #include <inttypes.h>

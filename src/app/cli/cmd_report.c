@@ -138,7 +138,7 @@ done:
     return st;
 }
 
-static int run(void *options)
+static int cmd_report_run(void *options)
 {
     const wish *w = options;
     if (w->out && w->text)
@@ -172,5 +172,5 @@ const cli_command cmd_report = {
              "file.",
     .example = "sefl report runs/demo",
     CLI_OPTIONS(wish),
-    CLI_RUN(run, "RUN...", "run folders such as runs/demo", offsetof(wish, run)),
+    CLI_RUN(cmd_report_run, "RUN...", "run folders such as runs/demo", offsetof(wish, run)),
 };

@@ -31,7 +31,8 @@ static bool has_option(const cli_action *a, const char *name)
     return !a->takes || options_listed(a->needs, name) || options_listed(a->takes, name);
 }
 
-static void add(entry *out, size_t *n, const char *name, const setting_def *def, bool is_setting)
+static void options_add(entry *out, size_t *n, const char *name, const setting_def *def,
+                        bool is_setting)
 {
     if (!def || *n == OPTIONS_MAX)
         return;
@@ -54,12 +55,12 @@ static size_t collect(entry out[OPTIONS_MAX], const cli_command *c, const cli_ac
         char name[SETTING_OPTION_BYTES];
         setting_option(name, d->key);
         if (has_option(a, name))
-            add(out, &n, name, d, false);
+            options_add(out, &n, name, d, false);
     }
     for (const cli_shortcut *s = c->shortcuts; s && s->option; s++)
-        add(out, &n, s->option, setting_find(schema, s->key), true);
+        options_add(out, &n, s->option, setting_find(schema, s->key), true);
     for (const setting_def *d = schema; c->every_setting && d && d->key; d++)
-        add(out, &n, d->key, d, true);
+        options_add(out, &n, d->key, d, true);
     return n;
 }
 

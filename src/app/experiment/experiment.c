@@ -312,7 +312,7 @@ uint32_t experiment_dropouts(const experiment *e)
 
 /* ---- the task -------------------------------------------------------------------------------- */
 
-static sefl_status put(settings *s, const char *key, const char *value)
+static sefl_status experiment_put(settings *s, const char *key, const char *value)
 {
     return settings_set_pair(s, span_of_str(key), span_of_str(value), "experiment");
 }
@@ -340,20 +340,20 @@ sefl_status experiment_task(settings *out, const settings *s, const experiment *
             SEFL_TRY(
                 settings_set_pair(out, span_of_str(key), span_of_str(s->value[i]), s->origin[i]));
     }
-    SEFL_TRY(put(out, "name", "simulated"));
-    SEFL_TRY(put(out, "population", "simulated"));
+    SEFL_TRY(experiment_put(out, "name", "simulated"));
+    SEFL_TRY(experiment_put(out, "population", "simulated"));
     if (!e->external) {
         SEFL_TRY(put_u64(out, "model.vocab", words));
-        SEFL_TRY(put(out, "vocab.sha256", vocab_hash));
+        SEFL_TRY(experiment_put(out, "vocab.sha256", vocab_hash));
     }
-    SEFL_TRY(put(out, "init.sha256", init_hash));
+    SEFL_TRY(experiment_put(out, "init.sha256", init_hash));
     if (valid_hash)
-        SEFL_TRY(put(out, "valid.sha256", valid_hash));
+        SEFL_TRY(experiment_put(out, "valid.sha256", valid_hash));
     SEFL_TRY(put_u64(out, "rounds.enrolled", enrolled));
     if (e->protection->noise)
-        SEFL_TRY(put(out, "privacy.noise", e->protection->noise));
+        SEFL_TRY(experiment_put(out, "privacy.noise", e->protection->noise));
     if (!e->protection->quantises)
-        SEFL_TRY(put(out, "privacy.claim", "none"));
+        SEFL_TRY(experiment_put(out, "privacy.claim", "none"));
     SEFL_TRY(task_profile_fill(out, TASK_OF_EXPERIMENT));
 done:
     if (st != SEFL_OK)

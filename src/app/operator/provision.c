@@ -21,7 +21,7 @@
 #include "protocol/task_model.h"
 #include "protocol/task_profile.h"
 #include "roles/aggregator/aggregator.h"
-#include "roles/client/config.h"
+#include "roles/client/client_config.h"
 #include "roles/csp/csp_role.h"
 #include "store/ledger.h"
 

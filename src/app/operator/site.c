@@ -8,7 +8,7 @@
 #include "net/https_client.h"
 #include "protocol/enrol.h"
 #include "protocol/http.h"
-#include "roles/client/config.h"
+#include "roles/client/client_config.h"
 #include "store/text_ledger.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ enum { WAIT_S = 60, ERROR_SHOWN = 200 };
 
 /* ---- files ------------------------------------------------------------------------------ */
 
-static sefl_status put(dir_tree *d, const char *name, sefl_span bytes)
+static sefl_status site_put(dir_tree *d, const char *name, sefl_span bytes)
 {
     return file_write_atomic(dir_in(d, "%s", name), bytes, 0644);
 }
@@ -98,7 +98,7 @@ static sefl_status install(dir_tree *d, const host_port *server, sefl_span cert,
     SEFL_NEED(memcmp(r->as, r->csp, SIGN_PUB_BYTES) != 0, SEFL_EINVAL,
               "both signing keys are equal: the two servers must be different parties");
     SEFL_PASS(check_certificate(cert, ca, r));
-    SEFL_PASS(put(d, "peers.pem", ca));
+    SEFL_PASS(site_put(d, "peers.pem", ca));
     SEFL_PASS(sign_pub_write(r->as, dir_in(d, "aggregator.pub")));
     SEFL_PASS(sign_pub_write(r->csp, dir_in(d, "csp.pub")));
     SEFL_PASS(put_settings(d, server, r));
@@ -107,7 +107,7 @@ static sefl_status install(dir_tree *d, const host_port *server, sefl_span cert,
         SEFL_PASS(text_ledger_create(path, text));
     else /* it continues: the spent budget stays spent, whatever the population */
         look_at_ledger(r->kept_ledger, path, text);
-    return put(d, "cert.pem", cert);
+    return site_put(d, "cert.pem", cert);
 }
 
 /* Makes a request for this folder's key; creates the key if it does not exist. */
@@ -253,7 +253,7 @@ sefl_status site_request(const char *folder, const char *name)
     SEFL_TRY(dir_root(&d, folder));
     SEFL_TRY(own_request(&d, name, &der));
     SEFL_TRY(x509_request_pem(&pem, buf_span(&der)));
-    SEFL_TRY(put(&d, "csr.pem", buf_span(&pem)));
+    SEFL_TRY(site_put(&d, "csr.pem", buf_span(&pem)));
 done:
     buf_clear(&der);
     buf_clear(&pem);
@@ -334,7 +334,7 @@ sefl_status site_renew(const site_config *c, bool *fresh)
     st = check_certificate(buf_span(&r.body), buf_span(&ca), &rep);
     SEFL_TRY(c->cert ? sefl_at(st, "%s", c->cert) : st);
     if (rep.until > now.until) {
-        SEFL_TRY(put(&d, "cert.pem", buf_span(&r.body)));
+        SEFL_TRY(site_put(&d, "cert.pem", buf_span(&r.body)));
         *fresh = true;
     }
 done:

@@ -44,7 +44,7 @@ typedef struct verify_served {
     uint8_t id[TASK_ID];
 } verify_served;
 
-/* An entry "audited": an audit of CSP by AS (mpc/noise/audit.h). */
+/* An entry "audited": an audit of CSP by AS (mpc/noise/noise_audit.h). */
 typedef struct verify_audit {
     uint64_t line;
     uint8_t session[SHA256_BYTES];

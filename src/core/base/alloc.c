@@ -14,7 +14,7 @@ enum { ALIGN = 64, PAGE = 4096, HUGE_FROM = 4 << 20 };
 
 static _Atomic size_t live, peak;
 
-static void add(void *p)
+static void alloc_add(void *p)
 {
     size_t bytes = malloc_usable_size(p);
     size_t now = atomic_fetch_add_explicit(&live, bytes, memory_order_relaxed) + bytes;
@@ -72,7 +72,7 @@ sefl_status sefl_new(void *out, size_t count, size_t size)
     void *p = aligned_alloc(ALIGN, rounded ? rounded : ALIGN);
     if (!p)
         return no_memory(bytes);
-    add(p);
+    alloc_add(p);
     ask_huge(p, rounded);
     memset(p, 0, rounded ? rounded : ALIGN);
     *slot = p;
@@ -87,7 +87,7 @@ sefl_status sefl_grow(void *ptr, size_t old_size, size_t size)
     void *p = malloc(size ? size : 1);
     if (!p)
         return no_memory(size);
-    add(p);
+    alloc_add(p);
     if (*slot) {
         memcpy(p, *slot, old_size < size ? old_size : size);
         sefl_free_secret(*slot, old_size);

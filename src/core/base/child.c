@@ -64,7 +64,7 @@ static void follow_lines(output *o, const uint8_t *p, size_t n)
     }
 }
 
-static void put(const output *o, const void *p, size_t n)
+static void child_put(const output *o, const void *p, size_t n)
 {
     if (o->file >= 0 && n > 0)
         (void)!file_write_all(o->file, span_of(p, n)); /* child.h: does not stop the command */
@@ -77,7 +77,7 @@ static void keep(output *o, const uint8_t *p, size_t n)
         size_t piece = n - done;
         if (o->bytes < HALF) {
             piece = piece < HALF - o->bytes ? piece : (size_t)(HALF - o->bytes);
-            put(o, p + done, piece);
+            child_put(o, p + done, piece);
         } else {
             size_t at = (size_t)(o->bytes % HALF);
             piece = piece < HALF - at ? piece : HALF - at;
@@ -116,11 +116,11 @@ static void end_output(output *o)
     if (o->bytes > 2 * HALF) {
         int n = snprintf(gap, sizeof gap, "\n... %llu bytes are missing here ...\n",
                          (unsigned long long)(o->bytes - 2 * HALF));
-        put(o, gap, (size_t)n);
-        put(o, o->tail.p + at, HALF - at);
-        put(o, o->tail.p, at);
+        child_put(o, gap, (size_t)n);
+        child_put(o, o->tail.p + at, HALF - at);
+        child_put(o, o->tail.p, at);
     } else if (o->bytes > HALF) {
-        put(o, o->tail.p, at > 0 ? at : HALF);
+        child_put(o, o->tail.p, at > 0 ? at : HALF);
     }
     if (o->from >= 0)
         close(o->from);

@@ -13,7 +13,7 @@ json json_into(sefl_buf *out)
     return (json){ .out = out };
 }
 
-static void put(json *j, const char *s, size_t n)
+static void json_put(json *j, const char *s, size_t n)
 {
     if (j->st == SEFL_OK)
         j->st = wr_raw(j->out, s, n);
@@ -26,38 +26,38 @@ static void begin_value(json *j)
         return;
     }
     if (j->has_item >> j->depth & 1)
-        put(j, ",", 1);
+        json_put(j, ",", 1);
     j->has_item |= 1u << j->depth;
 }
 
 static void put_quoted(json *j, sefl_span s)
 {
-    put(j, "\"", 1);
+    json_put(j, "\"", 1);
     for (size_t i = 0; i < s.n;) {
         uint8_t c = s.p[i];
         uint32_t code;
         size_t len = utf8_decode(s.p + i, s.n - i, &code);
         char esc[8];
         if (len == 0) {
-            put(j, "\xef\xbf\xbd", 3);
+            json_put(j, "\xef\xbf\xbd", 3);
             len = 1;
         } else if (c == '"' || c == '\\') {
-            put(j, (char[]){ '\\', (char)c }, 2);
+            json_put(j, (char[]){ '\\', (char)c }, 2);
         } else if (c < 0x20 || c == 0x7f) {
-            put(j, esc, (size_t)snprintf(esc, sizeof esc, "\\u%04x", c));
+            json_put(j, esc, (size_t)snprintf(esc, sizeof esc, "\\u%04x", c));
         } else {
-            put(j, (const char *)s.p + i, len);
+            json_put(j, (const char *)s.p + i, len);
         }
         i += len;
     }
-    put(j, "\"", 1);
+    json_put(j, "\"", 1);
 }
 
 void json_open(json *j, char bracket)
 {
     assert(j->depth < 31);
     begin_value(j);
-    put(j, &bracket, 1);
+    json_put(j, &bracket, 1);
     j->depth++;
     j->has_item &= ~(1u << j->depth);
 }
@@ -66,14 +66,14 @@ void json_close(json *j, char bracket)
 {
     assert(j->depth > 0);
     j->depth--;
-    put(j, &bracket, 1);
+    json_put(j, &bracket, 1);
 }
 
 void json_key(json *j, const char *key)
 {
     begin_value(j);
     put_quoted(j, span_of_str(key));
-    put(j, ":", 1);
+    json_put(j, ":", 1);
     j->after_key = true;
 }
 
@@ -91,7 +91,7 @@ void json_span(json *j, sefl_span s)
 static void put_word(json *j, const char *s)
 {
     begin_value(j);
-    put(j, s, span_of_str(s).n);
+    json_put(j, s, span_of_str(s).n);
 }
 
 void json_u64(json *j, uint64_t v)

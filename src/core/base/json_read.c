@@ -17,7 +17,7 @@ static sefl_status bad(const jread *j, const char *what)
 }
 
 /* Returns the next byte that is not white space, -1 at the end. */
-static int look(jread *j)
+static int json_read_look(jread *j)
 {
     while (j->at < j->n && (j->p[j->at] == ' ' || j->p[j->at] == '\t' || j->p[j->at] == '\n' ||
                             j->p[j->at] == '\r'))
@@ -27,7 +27,7 @@ static int look(jread *j)
 
 char jread_peek(jread *j)
 {
-    int c = look(j);
+    int c = json_read_look(j);
     if (c == '-' || (c >= '0' && c <= '9'))
         return '0';
     return c == '{' || c == '[' || c == '"' || c == 't' || c == 'f' || c == 'n' ? (char)c : 0;
@@ -35,7 +35,7 @@ char jread_peek(jread *j)
 
 sefl_status jread_open(jread *j, char bracket)
 {
-    if (look(j) != bracket)
+    if (json_read_look(j) != bracket)
         return bad(j, bracket == '{' ? "expected an object" : "expected an array");
     if (j->depth >= JREAD_DEPTH)
         return bad(j, "nested too deeply");
@@ -49,7 +49,7 @@ sefl_status jread_open(jread *j, char bracket)
 static sefl_status next(jread *j, char closing, bool *more)
 {
     uint64_t bit = (uint64_t)1 << j->depth;
-    int c = look(j);
+    int c = json_read_look(j);
     *more = false;
     if (c == closing) {
         j->at++;
@@ -62,10 +62,10 @@ static sefl_status next(jread *j, char closing, bool *more)
                           : closing == '}' ? "expected ',' or '}'"
                                            : "expected ',' or ']'");
         j->at++;
-        if (look(j) == closing)
+        if (json_read_look(j) == closing)
             return bad(j, "comma before the closing bracket");
     }
-    if (look(j) < 0)
+    if (json_read_look(j) < 0)
         return bad(j, "the input ends too early");
     j->has_item |= bit;
     *more = true;
@@ -79,10 +79,10 @@ sefl_status jread_key(jread *j, sefl_buf *key, bool *more)
         return SEFL_OK;
     if (key)
         buf_reset(key);
-    if (look(j) != '"')
+    if (json_read_look(j) != '"')
         return bad(j, "expected a key in quotes");
     SEFL_PASS(jread_str(j, key));
-    if (look(j) != ':')
+    if (json_read_look(j) != ':')
         return bad(j, "expected ':'");
     j->at++;
     return SEFL_OK;
@@ -148,7 +148,7 @@ static sefl_status escape(jread *j, uint8_t out[4], size_t *n)
 
 sefl_status jread_str(jread *j, sefl_buf *out)
 {
-    if (look(j) != '"')
+    if (json_read_look(j) != '"')
         return bad(j, "expected a string");
     j->at++;
     for (;;) {
@@ -315,7 +315,7 @@ sefl_status jread_skip(jread *j)
 
 sefl_status jread_end(jread *j)
 {
-    return look(j) < 0 ? SEFL_OK : bad(j, "unexpected data after the value");
+    return json_read_look(j) < 0 ? SEFL_OK : bad(j, "unexpected data after the value");
 }
 
 sefl_status jread_document(sefl_span text, jread_member *member, void *ctx)

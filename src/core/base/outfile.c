@@ -54,7 +54,7 @@ sefl_status outfile_patch(outfile *o, uint64_t at, const void *p, size_t n)
     return SEFL_OK;
 }
 
-static sefl_status finish(outfile *o, bool durable)
+static sefl_status outfile_finish(outfile *o, bool durable)
 {
     sefl_status st = SEFL_OK;
     SEFL_TRY(flush(o));
@@ -70,12 +70,12 @@ done:
 
 sefl_status outfile_commit(outfile *o)
 {
-    return finish(o, true);
+    return outfile_finish(o, true);
 }
 
 sefl_status outfile_publish(outfile *o)
 {
-    return finish(o, false);
+    return outfile_finish(o, false);
 }
 
 void outfile_abort(outfile *o)

@@ -45,7 +45,7 @@ prom prom_into(sefl_buf *out)
     return (prom){ .out = out };
 }
 
-static void put(prom *p, const char *text)
+static void prom_put(prom *p, const char *text)
 {
     if (p->st == SEFL_OK)
         p->st = wr_raw(p->out, text, strlen(text));
@@ -56,10 +56,10 @@ static void put_escaped(prom *p, const char *text, bool quotes)
 {
     for (; *text; text++) {
         const char one[2] = { *text, 0 };
-        put(p, *text == '\\'            ? "\\\\"
-               : *text == '\n'          ? "\\n"
-               : *text == '"' && quotes ? "\\\""
-                                        : one);
+        prom_put(p, *text == '\\'            ? "\\\\"
+                    : *text == '\n'          ? "\\n"
+                    : *text == '"' && quotes ? "\\\""
+                                             : one);
     }
 }
 
@@ -67,9 +67,10 @@ void prom_family(prom *p, const prom_def *d)
 {
     static const char *const types[] = { "counter", "gauge", "histogram" };
     p->family = d;
-    put(p, "# HELP "), put(p, d->name), put(p, " ");
+    prom_put(p, "# HELP "), prom_put(p, d->name), prom_put(p, " ");
     put_escaped(p, d->help, false);
-    put(p, "\n# TYPE "), put(p, d->name), put(p, " "), put(p, types[d->type]), put(p, "\n");
+    prom_put(p, "\n# TYPE "), prom_put(p, d->name), prom_put(p, " "), prom_put(p, types[d->type]),
+        prom_put(p, "\n");
 }
 
 /* Writes the name of a sample and its labels; le NULL: no such label. */
@@ -77,15 +78,15 @@ static void put_name(prom *p, const char *suffix, const prom_label *labels, cons
 {
     bool any = false;
     assert(p->family);
-    put(p, p->family->name), put(p, suffix);
+    prom_put(p, p->family->name), prom_put(p, suffix);
     for (; labels->name; labels++, any = true) {
-        put(p, any ? "," : "{"), put(p, labels->name), put(p, "=\"");
+        prom_put(p, any ? "," : "{"), prom_put(p, labels->name), prom_put(p, "=\"");
         put_escaped(p, labels->value, true);
-        put(p, "\"");
+        prom_put(p, "\"");
     }
     if (le)
-        put(p, any ? ",le=\"" : "{le=\""), put(p, le), put(p, "\"");
-    put(p, any || le ? "} " : " ");
+        prom_put(p, any ? ",le=\"" : "{le=\""), prom_put(p, le), prom_put(p, "\"");
+    prom_put(p, any || le ? "} " : " ");
 }
 
 static void put_u64(prom *p, uint64_t v)
@@ -103,8 +104,8 @@ static void put_real(prom *p, double v)
         if (strtod(t, NULL) == v)
             break;
     }
-    put(p, isnan(v) ? "NaN" : !isinf(v) ? t : v > 0 ? "+Inf" : "-Inf");
-    put(p, "\n");
+    prom_put(p, isnan(v) ? "NaN" : !isinf(v) ? t : v > 0 ? "+Inf" : "-Inf");
+    prom_put(p, "\n");
 }
 
 void prom_u64(prom *p, const prom_label *labels, uint64_t v)

@@ -24,7 +24,7 @@ void settings_init(settings *s, const setting_def *schema)
     assert(s->count <= SETTINGS_MAX);
 }
 
-static const setting_def *find(const setting_def *schema, sefl_span key)
+static const setting_def *settings_find(const setting_def *schema, sefl_span key)
 {
     for (; schema->key; schema++)
         if (strlen(schema->key) == key.n && memcmp(schema->key, key.p, key.n) == 0)
@@ -34,7 +34,7 @@ static const setting_def *find(const setting_def *schema, sefl_span key)
 
 const setting_def *setting_find(const setting_def *schema, const char *key)
 {
-    return find(schema, span_of_str(key));
+    return settings_find(schema, span_of_str(key));
 }
 
 int setting_word(const char *words, const char *v)
@@ -234,7 +234,7 @@ sefl_status settings_set_pair(settings *s, sefl_span key, sefl_span value, const
 {
     sefl_status st = SEFL_OK;
     char *v = NULL, *o = NULL;
-    const setting_def *d = find(s->schema, key);
+    const setting_def *d = settings_find(s->schema, key);
     if (!d)
         return unknown_key(s, key, origin);
     size_t i = (size_t)(d - s->schema);
@@ -391,7 +391,7 @@ static void put_number(void *field, const setting_def *d, uint64_t u)
     memcpy(field, as[d->size], d->size);
 }
 
-static void put(void *field, const setting_def *d, const char *v)
+static void settings_put(void *field, const setting_def *d, const char *v)
 {
     uint64_t u = 0;
     double x = 0;
@@ -434,7 +434,7 @@ sefl_status settings_fill(const settings *s, void *out)
     SEFL_PASS(settings_complete(s));
     for (size_t i = 0; i < s->count; i++)
         if (s->schema[i].size > 0)
-            put((char *)out + s->schema[i].at, &s->schema[i], value_of(s, i));
+            settings_put((char *)out + s->schema[i].at, &s->schema[i], value_of(s, i));
     return SEFL_OK;
 }
 

@@ -26,12 +26,12 @@ typedef enum sign_kind {
     SIGN_APPROVAL = 6,  /* "approval": a server on an enrolled site */
     SIGN_UPLOAD = 7,    /* "upload": a client on the head of its upload (protocol/head.h) */
     SIGN_COUNTED = 8,   /* "counted": CSP on the clients of a release (protocol/counted.h) */
-    SIGN_SESSION = 9,   /* "noise session": CSP on a session of noise shares (mpc/noise/audit.h) */
-    SIGN_ORDER = 10,    /* "order": AS on its order to CSP to skip a round or to end a task */
-    SIGN_LINK = 11,     /* "link": AS on the first message of a stream to CSP */
-    SIGN_END = 12,      /* "end": AS on the final model of a task (protocol/round.h) */
-    SIGN_AUDIT = 13,    /* "audit log": a server on the end of its log (roles/audit/audit_log.h) */
-    SIGN_VERDICT = 14,  /* "noise verdict": AS on KEEP or AUDIT of a session (mpc/noise/audit.h) */
+    SIGN_SESSION = 9,  /* "noise session": CSP on a session of noise shares (noise/noise_audit.h) */
+    SIGN_ORDER = 10,   /* "order": AS on its order to CSP to skip a round or to end a task */
+    SIGN_LINK = 11,    /* "link": AS on the first message of a stream to CSP */
+    SIGN_END = 12,     /* "end": AS on the final model of a task (protocol/round.h) */
+    SIGN_AUDIT = 13,   /* "audit log": a server on the end of its log (roles/audit/audit_log.h) */
+    SIGN_VERDICT = 14, /* "noise verdict": AS on KEEP or AUDIT of a session (noise/noise_audit.h) */
 } sign_kind;
 
 /* Returns the quoted name from the list above; NULL for an unknown kind. */

@@ -29,7 +29,7 @@
 
 #include "base/buf.h"
 #include "model/bhm/bhm.h"
-#include "model/config.h"
+#include "model/lm_config.h"
 
 #include <stdbool.h>
 

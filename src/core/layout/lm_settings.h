@@ -15,7 +15,7 @@
 #define MODEL_LM_SETTINGS_H
 
 #include "model/bhm/bhm.h"
-#include "model/config.h"
+#include "model/lm_config.h"
 
 /* clang-format off */
 #define RUN_SEED(ROW)                                                                              \

@@ -21,7 +21,7 @@
  *   - The budget check bounds epsilon against a server, which sees who takes part. It counts the
  *     rounds in which one client may have taken part (max_rounds_per_client, separation). Sampling
  *     amplifies only against others.
- *   - A task with a filter (privacy/filter.h) is one release with noise z / S. A server's ledger
+ *   - A task with a filter (privacy/dp_filter.h) is one release with noise z / S. A server's ledger
  *     takes S(n) of the worst pattern, n being the highest round charged, so a charge costs what S
  *     grows by. A client's ledger (horizon > 0) takes S of the rounds that it charged, up to the
  *     horizon, the task's last round: an update acts on all later rounds, and the client cannot
@@ -65,7 +65,7 @@
 #include "base/buf.h"
 #include "base/span.h"
 #include "privacy/accountant/accountant.h"
-#include "privacy/filter.h"
+#include "privacy/dp_filter.h"
 #include "privacy/record_turns.h"
 
 enum {

@@ -43,7 +43,7 @@
  *   FILL    count u64                           YES; shares_garble and shares_evaluate run; YES:
  *                                                        CSP has its shares in the pool
  *   SEED    session id 32, AS's signature on    SEED     the session's seed, 32; only on a lane
- *           its verdict AUDIT (noise/audit.h)
+ *           its verdict AUDIT (noise/noise_audit.h)
  *   BYE     over u8; if over, the envelope of   YES if over; then CSP closes
  *           AS's order
  *   any                                         NO       code u16 (link_no), message
@@ -53,8 +53,9 @@
  * learns nothing, cannot determine a set, and gets no lane on which it could fail checks. `pair` is
  * 32 fresh random bytes that bind lanes (roles/aggregator/lanes.h) to their stream.
  *
- * A CSP with several tasks (roles/csp/queue.c) changes to the task that HELLO names, after it has
- * checked the signature. It answers NO TASK if it does not have that task; AS tries again later.
+ * A CSP with several tasks (roles/csp/csp_queue.c) changes to the task that HELLO names, after it
+ * has checked the signature. It answers NO TASK if it does not have that task; AS tries again
+ * later.
  *
  * NO refuses one question; a malformed message ends the stream. HELLO comes first and once, then
  * TASK, then the rest in any order that CSP's rules allow (csp.h); PING and BYE may come at any

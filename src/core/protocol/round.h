@@ -6,7 +6,7 @@
  *                | suite u16 | length u16 | CSP's round key (in an unsealed task: 0, 0, no key)
  *     receipt    task 32 | round u64 | client fingerprint 32 | body hash 32 | bytes u64
  *     statement  task 32 | round u64 | attempt u64 | clients u32 | set hash 32
- *                | slice: the noise shares of this attempt (mpc/noise/pool.h; joint noise only)
+ *                | slice: this attempt's noise shares (mpc/noise/shares_pool.h; joint noise only)
  *                | lags u8, then for each set bit, lowest first: id 32. Bit j: AS has what it kept
  *                in round - 1 - j, of the reveal with this id (correlated noise, sum/history.h)
  *     end        task 32 | last released round u64 | hash of the model that it released 32
@@ -24,8 +24,8 @@
 #include "base/sha256.h"
 #include "base/span.h"
 #include "crypto/seal/seal.h"
-#include "mpc/noise/filter.h"
-#include "mpc/noise/pool.h"
+#include "mpc/noise/noise_filter.h"
+#include "mpc/noise/shares_pool.h"
 
 enum {
     HEADER_FIXED = 84,

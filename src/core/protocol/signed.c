@@ -72,7 +72,7 @@ done:
     return st;
 }
 
-static const envelope_signature *find(const envelope *env, signer who)
+static const envelope_signature *signed_find(const envelope *env, signer who)
 {
     for (unsigned i = 0; i < env->count; i++)
         if (env->by[i].signer == who)
@@ -84,8 +84,8 @@ sefl_status envelope_sign(envelope *env, signer who, const sign_key *key)
 {
     envelope_signature s = { .signer = (uint8_t)who };
     SEFL_NEED(who == SIGNER_AS || who == SIGNER_CSP, SEFL_EINVAL, "unknown signer %d", (int)who);
-    SEFL_NEED(!find(env, who), SEFL_EEXIST, "the %s has already signed this %s", signer_name(who),
-              sign_kind_name(env->kind));
+    SEFL_NEED(!signed_find(env, who), SEFL_EEXIST, "the %s has already signed this %s",
+              signer_name(who), sign_kind_name(env->kind));
     SEFL_NEED(env->count < ENVELOPE_SIGNATURES_MAX, SEFL_ERANGE, "no room for a signature");
     memcpy(s.pub, sign_key_pub(key), sizeof s.pub);
     SEFL_PASS(sign_make(s.sig, key, env->kind, env->content));
@@ -96,7 +96,7 @@ sefl_status envelope_sign(envelope *env, signer who, const sign_key *key)
 sefl_status envelope_check_one(const envelope *env, sign_kind kind, signer who,
                                const uint8_t pub[SIGN_PUB_BYTES])
 {
-    const envelope_signature *s = find(env, who);
+    const envelope_signature *s = signed_find(env, who);
     const char *want = sign_kind_name(kind), *is = sign_kind_name(env->kind);
     SEFL_NEED(env->kind == kind, SEFL_EAUTH, "this is a signed %s, not a %s", is ? is : "?",
               want ? want : "?");

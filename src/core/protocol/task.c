@@ -1,7 +1,7 @@
 /* The rules between the members of a task, and the values derived from them.
  *
  * Each rule is one line that names the member it is about. Fixed rules (crypto/ahe/pack.h,
- * privacy/grid.h) derive everything else from the document's integers and decimals, so that all
+ * privacy/dp_grid.h) derive everything else from the document's integers and decimals, so that all
  * parties compute the same values. */
 #include "protocol/task.h"
 
@@ -9,7 +9,7 @@
 #include "crypto/ahe/ahe.h"
 #include "crypto/ahe/paillier.h"
 #include "crypto/seal/seal.h"
-#include "model/config.h"
+#include "model/lm_config.h"
 #include "mpc/noise/online.h"
 #include "privacy/accountant/accountant.h"
 #include "privacy/combinations.h"

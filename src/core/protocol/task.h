@@ -18,10 +18,10 @@
 
 #include "base/sha256.h"
 #include "crypto/ahe/params.h"
-#include "model/config.h"
 #include "model/layout.h"
-#include "privacy/filter.h"
-#include "privacy/grid.h"
+#include "model/lm_config.h"
+#include "privacy/dp_filter.h"
+#include "privacy/dp_grid.h"
 #include "privacy/record_turns.h"
 #include "protocol/modes/names.h"
 #include "protocol/signed.h"
@@ -219,7 +219,7 @@ static inline dp_record_turns task_record_turns(const task *t)
     return (dp_record_turns){ t->record_turns, t->rounds, t->records_max };
 }
 
-/* Returns S after so many rounds of a task with a filter, slack included (privacy/filter.h). */
+/* Returns S after so many rounds of a task with a filter, slack included (privacy/dp_filter.h). */
 double task_filter_s(const task *t, uint64_t rounds);
 
 /* Returns the z of independent noise that would leave as much noise in the last model as this

@@ -50,7 +50,7 @@ bool task_field_applies(const char *path, bool external)
 
 /* ---- one value ------------------------------------------------------------------------------- */
 
-static void put(task_draft *d, const task_field *f, const void *value, size_t n)
+static void task_fields_put(task_draft *d, const task_field *f, const void *value, size_t n)
 {
     memcpy((uint8_t *)d + f->offset, value, n);
 }
@@ -62,9 +62,9 @@ static sefl_status put_count(task_draft *d, const task_field *f, uint64_t v)
               "task: %s is %llu: must be from %llu to %llu", f->path, (unsigned long long)v,
               (unsigned long long)f->min, (unsigned long long)f->max);
     if (f->size == sizeof small)
-        put(d, f, &small, sizeof small);
+        task_fields_put(d, f, &small, sizeof small);
     else
-        put(d, f, &v, sizeof v);
+        task_fields_put(d, f, &v, sizeof v);
     return SEFL_OK;
 }
 
@@ -75,7 +75,7 @@ static sefl_status put_word(task_draft *d, const task_field *f, const char *text
     for (const char *p = f->words; *p; i++) {
         size_t len = strcspn(p, " ");
         if (len == n && memcmp(p, text, n) == 0) {
-            put(d, f, &i, sizeof i);
+            task_fields_put(d, f, &i, sizeof i);
             return SEFL_OK;
         }
         p += len + (p[len] == ' ');
@@ -94,9 +94,9 @@ static sefl_status put_nano(task_draft *d, const task_field *f, const char *text
     if (f->kind == TASK_KIND_DECIMAL) {
         SEFL_NEED(strlen(text) < f->size, SEFL_EPROTO, "task: %s has more than %zu characters",
                   f->path, f->size - 1);
-        put(d, f, text, strlen(text) + 1);
+        task_fields_put(d, f, text, strlen(text) + 1);
     } else {
-        put(d, f, &v, sizeof v);
+        task_fields_put(d, f, &v, sizeof v);
     }
     return SEFL_OK;
 }
@@ -134,7 +134,7 @@ static sefl_status put_real(task_draft *d, const task_field *f, const char *text
     v = strtod_l(text, NULL, c);
     SEFL_CHECK(errno == 0 && (f->max == 0 || v <= (double)f->max), SEFL_EPROTO,
                "task: %s is %s: out of range", f->path, text);
-    put(d, f, &v, sizeof v);
+    task_fields_put(d, f, &v, sizeof v);
 done:
     if (c)
         freelocale(c);
@@ -146,7 +146,7 @@ static sefl_status put_hash(task_draft *d, const task_field *f, const char *text
     uint8_t raw[SHA256_BYTES];
     SEFL_NEED(hex_read(raw, sizeof raw, text), SEFL_EPROTO,
               "task: %s is not 64 hex digits in lower case", f->path);
-    put(d, f, raw, sizeof raw);
+    task_fields_put(d, f, raw, sizeof raw);
     return SEFL_OK;
 }
 
@@ -174,7 +174,7 @@ static sefl_status put_text(task_draft *d, const task_field *f, const char *text
     for (size_t i = 0; i < n; i++)
         SEFL_NEED(text[i] >= 0x20 && text[i] < 0x7f, SEFL_EPROTO,
                   "task: %s contains a character that is not printable ASCII", f->path);
-    put(d, f, text, n + 1);
+    task_fields_put(d, f, text, n + 1);
     return SEFL_OK;
 }
 
@@ -317,7 +317,7 @@ static sefl_status put_filter(reader *r, const task_field *f)
                   "task: %s must contain whole numbers from 0 to %d", f->path, DP_FILTER_ONE);
         filter.gamma[filter.b++] = (uint16_t)v;
     }
-    put(r->d, f, &filter, sizeof filter);
+    task_fields_put(r->d, f, &filter, sizeof filter);
     return SEFL_OK;
 }
 
@@ -385,7 +385,7 @@ static sefl_status put_value(reader *r, const task_field *f)
     if (f->kind == TASK_KIND_BOOL) {
         SEFL_NEED(jread_bool(&r->j, &b) == SEFL_OK, SEFL_EPROTO, "task: %s must be true or false",
                   f->path);
-        put(r->d, f, &b, sizeof b);
+        task_fields_put(r->d, f, &b, sizeof b);
         return SEFL_OK;
     }
     return put_string(r, f);
@@ -393,7 +393,7 @@ static sefl_status put_value(reader *r, const task_field *f)
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
-static const task_field *find(const char *path)
+static const task_field *task_fields_find(const char *path)
 {
     for (size_t i = 0; i < FIELDS; i++)
         if (strcmp(task_fields[i].path, path) == 0)
@@ -447,7 +447,7 @@ static sefl_status read_object(reader *r, const char *group)
         snprintf(name, sizeof name, "%.*s", (int)r->key.n, r->key.n ? (const char *)r->key.p : "");
         snprintf(path, sizeof path, "%s%s%s", group, *group ? "." : "", name);
         const bool known = r->key.n < sizeof name && !strchr(name, '.');
-        const task_field *f = known ? find(path) : NULL;
+        const task_field *f = known ? task_fields_find(path) : NULL;
         const task_field *first = known && !f && !*group ? find_group(name) : NULL;
         if (!f && !first)
             return unknown(path);

@@ -1,6 +1,6 @@
 #include "base/hex.h"
 #include "crypto/ahe/paillier.h"
-#include "model/config.h"
+#include "model/lm_config.h"
 #include "protocol/modes/mode.h"
 #include "protocol/task_budget.h"
 

@@ -9,7 +9,7 @@
  *                          pool, NULL, &rng));              // body: task_body_bytes(&t)
  *
  * The simulator, benchmarks and tests use it. A client writes the same bytes to a file, piece by
- * piece (roles/client/update.h).
+ * piece (roles/client/client_update.h).
  * Threads: pure functions that use the pool. Secrets: X, the upload key, the rng's output. */
 #ifndef PROTOCOL_UPDATE_H
 #define PROTOCOL_UPDATE_H

@@ -224,7 +224,7 @@ static sefl_status lite_tidy(db *d, const char *table)
 
 /* Checks that the file is ours, of this role and of a known version. *version: number of steps that
  * have run. Changes nothing. */
-static sefl_status look(lite *d, const char *role, unsigned nsteps, uint64_t *version)
+static sefl_status sqlite_look(lite *d, const char *role, unsigned nsteps, uint64_t *version)
 {
     uint64_t id = 0, tables = 0;
     db_word found = { "" };
@@ -319,7 +319,7 @@ static sefl_status lite_open(db **out, const char *path, const char *role, const
     }
     sqlite3_busy_timeout(d->sql, BUSY_MS); /* another tool may be reading it */
     SEFL_TRY(script(d, "PRAGMA trusted_schema=OFF"));
-    SEFL_TRY(look(d, role, nsteps, &version));
+    SEFL_TRY(sqlite_look(d, role, nsteps, &version));
     SEFL_TRY(settings_of(d));
     for (; version < nsteps; version++)
         SEFL_TRY(step(d, role, steps[version], version + 1));

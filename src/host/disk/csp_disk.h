@@ -13,8 +13,8 @@
  * A sealed round has 32 more secret bytes, task-T/round-N.kem. CSP derives the round key from them
  * and from the root in its key file. CSP wipes the bytes once the round is revealed or skipped, at
  * the latest in csp_disk_open. That also wipes the bytes of other tasks, because a folder serves
- * one task at a time; roles/csp/queue.c does so while there is no task. The kept clients of a set
- * stay in the database, so that CSP can count each client's rounds. Vouchers outlive the task.
+ * one task at a time; roles/csp/csp_queue.c does so while there is no task. The kept clients of a
+ * set stay in the database, so that CSP can count each client's rounds. Vouchers outlive the task.
  *
  * CSP writes to the journal and the ledger alternately, so that csp_disk_open detects an old copy
  * of either one. A reveal has five steps, each durable before the next:

@@ -15,7 +15,8 @@ static void name_of(char out[NAME], const char *what, const uint8_t key[32])
 }
 
 /* SEFL_ENOTFOUND; SEFL_EPROTO if it has another length. */
-static sefl_status get(journal *j, const char *what, const uint8_t key[32], void *out, size_t n)
+static sefl_status upload_keys_get(journal *j, const char *what, const uint8_t key[32], void *out,
+                                   size_t n)
 {
     sefl_status st = SEFL_OK;
     char name[NAME];
@@ -29,7 +30,8 @@ done:
     return st;
 }
 
-static sefl_status put(journal *j, const char *what, const uint8_t key[32], sefl_span value)
+static sefl_status upload_keys_put(journal *j, const char *what, const uint8_t key[32],
+                                   sefl_span value)
 {
     char name[NAME];
     name_of(name, what, key);
@@ -40,7 +42,7 @@ sefl_status upload_key_get(journal *j, const uint8_t client[32], uint64_t *seria
                            uint8_t key[SIGN_PUB_BYTES])
 {
     uint8_t fact[FACT];
-    SEFL_PASS(get(j, "voucher", client, fact, sizeof fact));
+    SEFL_PASS(upload_keys_get(j, "voucher", client, fact, sizeof fact));
     SEFL_NEED(load_u64(fact) > 0, SEFL_ENOTFOUND, "the voucher of this client was forgotten");
     *serial = load_u64(fact);
     memcpy(key, fact + 8, SIGN_PUB_BYTES);
@@ -53,7 +55,7 @@ static sefl_status check(journal *j, const uint8_t client[32], uint64_t serial,
 {
     uint8_t owner[32];
     memset(fact, 0, FACT);
-    sefl_status st = get(j, "voucher", client, fact, FACT);
+    sefl_status st = upload_keys_get(j, "voucher", client, fact, FACT);
     if (st != SEFL_ENOTFOUND)
         SEFL_PASS(st);
     uint64_t before = load_u64(fact);
@@ -64,7 +66,7 @@ static sefl_status check(journal *j, const uint8_t client[32], uint64_t serial,
     SEFL_NEED(serial > before, SEFL_ESTATE,
               "voucher: serial %" PRIu64 " is not above this client's last one (%" PRIu64 ")",
               serial, before);
-    st = get(j, "upload", key, owner, sizeof owner);
+    st = upload_keys_get(j, "upload", key, owner, sizeof owner);
     SEFL_NEED(st != SEFL_OK || memcmp(owner, client, sizeof owner) == 0, SEFL_ESTATE,
               "voucher: another client has this upload key");
     if (st != SEFL_ENOTFOUND)
@@ -97,8 +99,8 @@ sefl_status upload_key_put(journal *j, const uint8_t client[32], uint64_t serial
         return SEFL_OK;
     SEFL_PASS(journal_begin(j));
     SEFL_TRY(check(j, client, serial, key, &again, fact)); /* no other process writes now */
-    SEFL_TRY(put(j, "upload", key, span_of(client, 32)));
-    SEFL_TRY(put(j, "voucher", client, span_of(fact, sizeof fact)));
+    SEFL_TRY(upload_keys_put(j, "upload", key, span_of(client, 32)));
+    SEFL_TRY(upload_keys_put(j, "voucher", client, span_of(fact, sizeof fact)));
     SEFL_TRY(journal_commit(j));
 done:
     if (st != SEFL_OK)
@@ -109,9 +111,9 @@ done:
 sefl_status upload_key_forget(journal *j, const uint8_t client[32])
 {
     uint8_t fact[FACT];
-    sefl_status st = get(j, "voucher", client, fact, FACT);
+    sefl_status st = upload_keys_get(j, "voucher", client, fact, FACT);
     if (st != SEFL_OK)
         return st == SEFL_ENOTFOUND ? SEFL_OK : st;
     memset(fact, 0, COUNT_AT); /* serial 0, which no voucher has */
-    return put(j, "voucher", client, span_of(fact, sizeof fact));
+    return upload_keys_put(j, "voucher", client, span_of(fact, sizeof fact));
 }

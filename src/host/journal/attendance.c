@@ -1,6 +1,6 @@
 #include "store/journal/attendance.h"
 
-#include "store/journal/inside.h"
+#include "store/journal/journal_inside.h"
 
 #include <stdio.h>
 

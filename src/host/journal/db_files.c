@@ -8,7 +8,7 @@
  * nothing without the root. All statements use j->big, under the lock `files`. */
 #include "base/alloc.h"
 #include "base/ct.h"
-#include "store/journal/inside.h"
+#include "store/journal/journal_inside.h"
 #include "store/journal/roundkey.h"
 
 #include <inttypes.h>
@@ -107,8 +107,8 @@ static sefl_status write_pieces(journal *j, uint64_t round, const char *name, se
     return SEFL_OK;
 }
 
-static sefl_status put(journal *j, uint64_t round, round_part part, const char *name,
-                       sefl_span bytes)
+static sefl_status db_files_put(journal *j, uint64_t round, round_part part, const char *name,
+                                sefl_span bytes)
 {
     SEFL_PASS(begin(j));
     return end(j, write_pieces(j, round, part == ROUND_PAST ? PAST : name, bytes));
@@ -130,7 +130,8 @@ static sefl_status take_piece(void *ctx, const db_row *row)
 }
 
 /* Piece by piece: another process that replaced the file in between is noticed by its seal. */
-static sefl_status get(journal *j, uint64_t round, round_part part, const char *file, sefl_buf *out)
+static sefl_status db_files_get(journal *j, uint64_t round, round_part part, const char *file,
+                                sefl_buf *out)
 {
     sefl_status st = SEFL_OK;
     const char *name = part == ROUND_PAST ? PAST : file;
@@ -296,8 +297,8 @@ done:
 
 const round_files db_files = {
     .key = key_of,
-    .put = put,
-    .get = get,
+    .put = db_files_put,
+    .get = db_files_get,
     .wipe = wipe,
     .past_keep = past_keep,
     .kem_put = kem_put,

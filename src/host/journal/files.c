@@ -1,7 +1,7 @@
 /* The interface of a round's files, wherever they are: names, encryption, the lock. */
 #include "base/ct.h"
 #include "base/file.h"
-#include "store/journal/inside.h"
+#include "store/journal/journal_inside.h"
 #include "store/journal/roundkey.h"
 
 #include <ctype.h>

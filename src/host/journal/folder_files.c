@@ -9,7 +9,7 @@
  * deletes; each step is durable before the next, and files_settle finds what a crash leaves. */
 #include "base/ct.h"
 #include "base/file.h"
-#include "store/journal/inside.h"
+#include "store/journal/journal_inside.h"
 #include "store/journal/roundkey.h"
 
 #include <ctype.h>
@@ -230,8 +230,8 @@ static sefl_status key_of(journal *j, uint64_t round, round_part part, uint8_t k
     return roundkey_get(key, folder);
 }
 
-static sefl_status put(journal *j, uint64_t round, round_part part, const char *name,
-                       sefl_span bytes)
+static sefl_status folder_files_put(journal *j, uint64_t round, round_part part, const char *name,
+                                    sefl_span bytes)
 {
     char folder[PATH_MAX], path[PATH_MAX];
     SEFL_PASS(make_part(j, folder, round, part));
@@ -239,7 +239,8 @@ static sefl_status put(journal *j, uint64_t round, round_part part, const char *
     return file_write_atomic(path, bytes, 0600);
 }
 
-static sefl_status get(journal *j, uint64_t round, round_part part, const char *name, sefl_buf *out)
+static sefl_status folder_files_get(journal *j, uint64_t round, round_part part, const char *name,
+                                    sefl_buf *out)
 {
     char folder[PATH_MAX], path[PATH_MAX];
     SEFL_PASS(round_path(j, folder, round, tail_of(part), ""));
@@ -413,8 +414,8 @@ sefl_status folder_seed_wipe(const journal *j, unsigned lane, const uint8_t id[3
 
 const round_files folder_files = {
     .key = key_of,
-    .put = put,
-    .get = get,
+    .put = folder_files_put,
+    .get = folder_files_get,
     .wipe = folder_wipe_round,
     .past_keep = past_keep,
     .kem_put = kem_put,

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/ct.h"
 #include "base/file.h"
-#include "store/journal/inside.h"
+#include "store/journal/journal_inside.h"
 #ifdef SEFL_PG
 #include "store/pg/pg.h"
 #endif

@@ -1,6 +1,6 @@
 #include "store/journal/lease.h"
 
-#include "store/journal/inside.h"
+#include "store/journal/journal_inside.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* A shared database serves one owner. A lasting fact names it, so that a second task at AS, or
  * another CSP, never mixes its leases and rows with those of the first. */
 #include "base/hex.h"
-#include "store/journal/inside.h"
+#include "store/journal/journal_inside.h"
 
 #include <string.h>
 

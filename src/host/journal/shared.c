@@ -1,6 +1,6 @@
 #include "store/journal/shared.h"
 
-#include "store/journal/inside.h"
+#include "store/journal/journal_inside.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -191,7 +191,7 @@ uint64_t spool_offset(const spool *s)
 /* ---- writing ------------------------------------------------------------------------------- */
 
 /* Writes all bytes, or none: half a piece must not remain after the bytes that are hashed. */
-static sefl_status put(spool *s, uint64_t at, sefl_span bytes)
+static sefl_status spool_put(spool *s, uint64_t at, sefl_span bytes)
 {
     sefl_status st = file_write_all(s->fd, bytes);
     if (st == SEFL_OK)
@@ -227,7 +227,7 @@ static sefl_status leave(spool *s)
         s->written += whole, n -= whole;
     SEFL_CHECK(!s->broken, SEFL_EIO, "cannot write %s: %s", s->part, strerror(errno));
     if (n > 0)
-        SEFL_TRY(put(s, s->written, span_of(s->room + s->written, n)));
+        SEFL_TRY(spool_put(s, s->written, span_of(s->room + s->written, n)));
     s->written += n;
 done:
     s->broken = s->broken || st != SEFL_OK;
@@ -264,7 +264,7 @@ sefl_status spool_write(spool *s, sefl_span bytes)
         return SEFL_OK;
     if (s->room)
         return gather(s, bytes);
-    SEFL_PASS(put(s, s->offset, bytes));
+    SEFL_PASS(spool_put(s, s->offset, bytes));
     hash_at(s, s->offset, bytes);
     s->offset += bytes.n;
     return SEFL_OK;

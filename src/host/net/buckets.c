@@ -48,7 +48,7 @@ static size_t set_of(const uint8_t key[BUCKETS_KEY])
     return (size_t)((h ^ h >> 32) % SETS);
 }
 
-static place *find(buckets *b, const uint8_t key[BUCKETS_KEY], uint64_t now_ms)
+static place *buckets_find(buckets *b, const uint8_t key[BUCKETS_KEY], uint64_t now_ms)
 {
     place *set = &b->places[set_of(key) * WAYS], *oldest = set;
     for (int i = 0; i < WAYS; i++) {
@@ -65,7 +65,7 @@ static place *find(buckets *b, const uint8_t key[BUCKETS_KEY], uint64_t now_ms)
 bool buckets_take(buckets *b, const uint8_t key[BUCKETS_KEY], double cost, uint64_t now_ms)
 {
     pthread_mutex_lock(&b->lock);
-    place *p = find(b, key, now_ms);
+    place *p = buckets_find(b, key, now_ms);
     if (now_ms > p->seen_ms) {
         p->left += b->rule.per_s * (double)(now_ms - p->seen_ms) / 1000;
         if (p->left > b->rule.burst)

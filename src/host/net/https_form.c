@@ -60,8 +60,8 @@ void https_form_argument(https_form *f, sefl_span name, sefl_span value)
         wrong(f, "control character in the query");
 }
 
-static enum MHD_Result look(void *ctx, enum MHD_ValueKind kind, const char *name, size_t name_n,
-                            const char *value, size_t value_n)
+static enum MHD_Result https_form_look(void *ctx, enum MHD_ValueKind kind, const char *name,
+                                       size_t name_n, const char *value, size_t value_n)
 {
     const sefl_span left = span_of(name, name_n), right = span_of(value, value ? value_n : 0);
     if (kind == MHD_HEADER_KIND)
@@ -74,8 +74,8 @@ static enum MHD_Result look(void *ctx, enum MHD_ValueKind kind, const char *name
 const char *https_form_why(struct MHD_Connection *mhd)
 {
     https_form f = { 0 };
-    (void)MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, look, &f);
-    (void)MHD_get_connection_values_n(mhd, MHD_GET_ARGUMENT_KIND, look, &f);
+    (void)MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, https_form_look, &f);
+    (void)MHD_get_connection_values_n(mhd, MHD_GET_ARGUMENT_KIND, https_form_look, &f);
     return f.why;
 }
 

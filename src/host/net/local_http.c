@@ -10,7 +10,7 @@ struct local_http {
     web_server *server;
 };
 
-static const local_page *find(const local_http *h, const char *path)
+static const local_page *local_http_find(const local_http *h, const char *path)
 {
     for (size_t i = 0; i < h->c.pages_n; i++)
         if (strcmp(h->c.pages[i].path, path) == 0)
@@ -29,7 +29,7 @@ static void answer_text(web_answer *a, unsigned status, const char *line)
 static void handle(void *ctx, const web_request *r, web_answer *a)
 {
     const local_http *h = ctx;
-    const local_page *p = find(h, r->path);
+    const local_page *p = local_http_find(h, r->path);
     if (!web_host_fits(web_header(r, "Host"), r->port)) {
         answer_text(a, 403, "only the name localhost or a loopback address, with the port\n");
     } else if (!p) {

@@ -245,8 +245,8 @@ static sefl_status fill(gnutls_x509_crt_t crt, const x509_subject *s, gnutls_x50
 }
 
 /* Completes a certificate whose key is set, and signs it: with `own`, its own key, or as the CA. */
-static sefl_status finish(sefl_buf *out, gnutls_x509_crt_t crt, const x509_subject *s,
-                          gnutls_x509_privkey_t own, const char *ca_cert, const char *ca_key)
+static sefl_status x509_finish(sefl_buf *out, gnutls_x509_crt_t crt, const x509_subject *s,
+                               gnutls_x509_privkey_t own, const char *ca_cert, const char *ca_key)
 {
     sefl_status st = SEFL_OK;
     gnutls_x509_crt_t ca = NULL;
@@ -281,7 +281,7 @@ sefl_status x509_make(const char *cert_path, const char *key_path, const x509_su
     GNUTLS_TRY(gnutls_x509_crt_init(&crt), "certificate");
     SEFL_TRY(x509_key_new(&key, &key_pem));
     GNUTLS_TRY(gnutls_x509_crt_set_key(crt, key), "certificate: key");
-    SEFL_TRY(finish(&pem, crt, s, own ? key : NULL, ca_cert, ca_key));
+    SEFL_TRY(x509_finish(&pem, crt, s, own ? key : NULL, ca_cert, ca_key));
     SEFL_TRY(file_write_new(key_path, buf_span(&key_pem), 0600));
     st = file_write_new(cert_path, buf_span(&pem), 0644);
     if (st != SEFL_OK)
@@ -330,7 +330,7 @@ sefl_status x509_issue(sefl_buf *out, const x509_subject *s, sefl_span request, 
     GNUTLS_TRY(gnutls_pubkey_init(&key), "certificate");
     SEFL_TRY(key_of(key, request, earlier));
     GNUTLS_TRY(gnutls_x509_crt_set_pubkey(crt, key), "certificate: key");
-    SEFL_TRY(finish(out, crt, s, NULL, ca_cert, ca_key));
+    SEFL_TRY(x509_finish(out, crt, s, NULL, ca_cert, ca_key));
 done:
     gnutls_x509_crt_deinit(crt);
     gnutls_pubkey_deinit(key);

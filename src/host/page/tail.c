@@ -162,7 +162,7 @@ static sefl_status take_line(void *ctx, sefl_span line, uint64_t offset, bool *d
 }
 
 /* Under the lock. */
-static sefl_status look(tail *t)
+static sefl_status tail_look_one(tail *t)
 {
     int fd = -1;
     uint64_t size;
@@ -177,7 +177,7 @@ static sefl_status look(tail *t)
 sefl_status tail_look(tail *t, run_view *out)
 {
     pthread_mutex_lock(&t->lock);
-    sefl_status st = look(t);
+    sefl_status st = tail_look_one(t);
     *out = t->v;
     pthread_mutex_unlock(&t->lock);
     return st;
@@ -230,7 +230,7 @@ sefl_status tail_rounds(tail *t, sefl_buf *out, uint64_t after)
     int fd = -1;
     uint64_t size;
     pthread_mutex_lock(&t->lock);
-    SEFL_TRY(look(t));
+    SEFL_TRY(tail_look_one(t));
     SEFL_TRY(wr_fmt(out, "{\"facts\":"));
     SEFL_TRY(run_facts_write(out, &t->v.facts));
     SEFL_TRY(wr_fmt(out, ",\"rounds\":["));

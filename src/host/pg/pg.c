@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "store/pg/inside.h"
+#include "store/pg/pg_inside.h"
 
 #include <ctype.h>
 #include <endian.h>
@@ -399,7 +399,7 @@ static sefl_status take_found(void *ctx, const db_row *row)
 }
 
 /* Checks that the schema is ours, of this role and of a known version. */
-static sefl_status look(pg *d, const char *role, unsigned nsteps, uint64_t *version)
+static sefl_status pg_look(pg *d, const char *role, unsigned nsteps, uint64_t *version)
 {
     uint64_t what = 0; /* 2: has our table, 1: has others, 0: is empty */
     found f = { .version = 0 };
@@ -424,12 +424,12 @@ static sefl_status migrate(pg *d, const char *role, const char *const *steps, un
 {
     sefl_status st = SEFL_OK;
     uint64_t version = 0;
-    SEFL_PASS(look(d, role, nsteps, &version));
+    SEFL_PASS(pg_look(d, role, nsteps, &version));
     if (version == nsteps)
         return SEFL_OK;
     SEFL_TRY(db_begin(&d->base));
     version = 0;
-    SEFL_TRY(look(d, role, nsteps, &version));
+    SEFL_TRY(pg_look(d, role, nsteps, &version));
     if (version == 0) {
         SEFL_TRY(script(d, "CREATE TABLE sefl_store(role TEXT NOT NULL, version BIGINT NOT NULL)",
                         0, NULL));

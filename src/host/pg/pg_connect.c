@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cond.h"
-#include "store/pg/inside.h"
+#include "store/pg/pg_inside.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -364,7 +364,7 @@ run_totals run_totals_none(void)
                          .clients_most = NAN };
 }
 
-static void add(double *sum, double v)
+static void run_log_add(double *sum, double v)
 {
     if (!isnan(v))
         *sum = isnan(*sum) ? v : *sum + v;
@@ -380,10 +380,10 @@ void run_totals_add(run_totals *t, const run_line *l)
         own.clients = own.diverged = NAN;
     for (size_t i = 0; i < NUMBERS; i++)
         if (numbers[i].kind != LAST)
-            add(at(&t->all, i), value(&own, i));
+            run_log_add(at(&t->all, i), value(&own, i));
         else if (!isnan(value(&own, i)))
             *at(&t->all, i) = value(&own, i);
-    add(&t->collect, l->seconds - l->open_seconds - l->release_seconds);
+    run_log_add(&t->collect, l->seconds - l->open_seconds - l->release_seconds);
     t->clients_least = fmin(t->clients_least, own.clients); /* fmin and fmax ignore NAN */
     t->clients_most = fmax(t->clients_most, own.clients);
     if (!isnan(l->perplexity) && !(l->perplexity >= t->best))

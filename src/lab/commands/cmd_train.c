@@ -427,7 +427,7 @@ static sefl_status steps(session *s)
     return SEFL_OK;
 }
 
-static sefl_status train(session *s)
+static sefl_status cmd_train_train(session *s)
 {
     SEFL_NEED(s->how.schedule == 0, SEFL_EINVAL,
               "training.schedule: only tasks and experiments have rounds; here training.lr_decay "
@@ -482,7 +482,7 @@ static void print_resume(const session *s)
     fprintf(stderr, "%s%s\n", s->json ? " --json" : "", s->quiet ? " --quiet" : "");
 }
 
-static int run(void *options)
+static int cmd_train_run(void *options)
 {
     session *s = options;
     int rc = CLI_DONE;
@@ -490,7 +490,7 @@ static int run(void *options)
         return cli_misuse(&cmd_train, "train requires --data, the text to train on");
     sefl_status st = settings_fill(&s->set, s);
     if (st == SEFL_OK)
-        st = train(s);
+        st = cmd_train_train(s);
     if (st != SEFL_OK)
         rc = cli_failed(&cmd_train, st);
     if (s->interrupted && s->out)
@@ -536,5 +536,5 @@ const cli_command cmd_train = {
                                          { 0 } },
     .list_settings = true,
     .interruptible = true,
-    CLI_RUN(run, NULL, NULL, 0),
+    CLI_RUN(cmd_train_run, NULL, NULL, 0),
 };

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/dir.h"
 #include "base/file.h"
-#include "fed/train.h"
+#include "fed/fed_train.h"
 #include "paper/loop.h"
 #include "paper/sheet.h"
 #include "protocol/modes/mode.h"

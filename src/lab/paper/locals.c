@@ -1,7 +1,7 @@
 #include "paper/locals.h"
 
 #include "base/alloc.h"
-#include "fed/train.h"
+#include "fed/fed_train.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -197,7 +197,7 @@ static const sweep sweeps[] = {
 /* clang-format on */
 
 /* Adds a run, or its figures to those of the run that has its name. */
-static void add(paper_table *t, const paper_run *r)
+static void table_add(paper_table *t, const paper_run *r)
 {
     char left[PAPER_NAME_BYTES], right[PAPER_NAME_BYTES];
     size_t i = 0;
@@ -233,7 +233,7 @@ static void add_variants(paper_table *t, const sweep *s, paper_run run)
         for (run.body = 0; run.body < PAPER_BODIES; run.body++) {
             run.block = block == BHM ? paper_block(run.body) : block;
             if (is_for(run.variant, run.body))
-                add(t, &run);
+                table_add(t, &run);
         }
     }
 }

@@ -10,12 +10,12 @@
  * with the coins named_coins_new("AS", seed) and ("CSP", seed). Tests of the roles and of the
  * simulator compare the two.
  *
- * With a filter (correlated noise, mpc/noise/filter.h) a release takes back noise of the rounds in
- * `past` and adds its own to it. In mode own the result is still identical. With joint noise it has
- * the same law but, from the second round on, other roundings: each server rounds at a place that
- * depends on its share of the old noise, and AS's shares are 0 here. A value then differs by at
- * most two steps (and by what a later round takes back of that). A trusted aggregator (cdp)
- * filters its noise as a server of mode own does.
+ * With a filter (correlated noise, mpc/noise/noise_filter.h) a release takes back noise of the
+ * rounds in `past` and adds its own to it. In mode own the result is still identical. With joint
+ * noise it has the same law but, from the second round on, other roundings: each server rounds at a
+ * place that depends on its share of the old noise, and AS's shares are 0 here. A value then
+ * differs by at most two steps (and by what a later round takes back of that). A trusted aggregator
+ * (cdp) filters its noise as a server of mode own does.
  *
  * Memory: about 40 bytes per value, besides `past`. Threads: works on the pool; no result depends
  * on its size. Secrets: everything. */

@@ -47,8 +47,8 @@ void named_coins_free(named_coins *n)
     sefl_free(n);
 }
 
-static sefl_status get(void *self, sefl_rng *out, const char *purpose, uint64_t round,
-                       uint64_t attempt)
+static sefl_status named_coins_get(void *self, sefl_rng *out, const char *purpose, uint64_t round,
+                                   uint64_t attempt)
 {
     named_coins *n = self;
     named *x = NULL;
@@ -64,5 +64,5 @@ static sefl_status get(void *self, sefl_rng *out, const char *purpose, uint64_t 
 
 sefl_coins named_coins_of(named_coins *n)
 {
-    return (sefl_coins){ .get = get, .self = n };
+    return (sefl_coins){ .get = named_coins_get, .self = n };
 }

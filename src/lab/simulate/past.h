@@ -1,5 +1,5 @@
 /* past: correlated noise in a simulation: what each server kept of the latest rounds
- * (mpc/noise/filter.h).
+ * (mpc/noise/noise_filter.h).
  *
  *     SEFL_TRY(past_new(&p, &task));                    // NULL: the task has no filter
  *     past_use(p, PAST_AS, round, &lags, &memory);      // the rounds before that are there
@@ -10,7 +10,7 @@
 #ifndef SIMULATE_PAST_H
 #define SIMULATE_PAST_H
 
-#include "mpc/noise/filter.h"
+#include "mpc/noise/noise_filter.h"
 #include "protocol/task.h"
 
 typedef enum past_side { PAST_AS, PAST_CSP, PAST_SIDES } past_side; /* a trusted server: PAST_AS */
@@ -22,8 +22,8 @@ sefl_status past_new(past **out, const task *t) SEFL_MUST_CHECK;
 void past_free(past *p);
 
 /* Sets lags to the rounds before `round` that are there and that the filter uses, and memory to H
- * (mpc/noise/filter.h), the place for what the server keeps in this round. It replaces the oldest.
- * p NULL: 0 and NULL. */
+ * (mpc/noise/noise_filter.h), the place for what the server keeps in this round. It replaces the
+ * oldest. p NULL: 0 and NULL. */
 void past_use(past *p, past_side side, uint64_t round, uint8_t *lags, uint8_t **memory);
 void past_drop(past *p, uint64_t round);
 

@@ -17,7 +17,7 @@
 #define SIMULATE_PLAN_H
 
 #include "base/json.h"
-#include "privacy/plan.h"
+#include "privacy/dp_plan.h"
 #include "simulate/calibrate.h"
 #include "simulate/plan_need.h"
 

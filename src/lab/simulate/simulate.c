@@ -576,7 +576,7 @@ static sefl_status sync_run(const sim *s)
     return file_sync_folder(run_path(&s->folder, "model"));
 }
 
-static sefl_status finish(sim *s)
+static sefl_status simulate_finish(sim *s)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
@@ -639,7 +639,7 @@ done:
 }
 
 /* Runs from the current state to the end. */
-static sefl_status run(sim *s)
+static sefl_status simulate_rounds(sim *s)
 {
     s->log_fd = open(run_path(&s->folder, "log"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     s->log = s->log_fd >= 0 ? log_open(s->log_fd, LOG_INFO, &s->wall)
@@ -655,7 +655,7 @@ static sefl_status run(sim *s)
     }
     s->out->first_perplexity = s->state.first_perplexity;
     SEFL_PASS(servers_run(s->servers));
-    return finish(s);
+    return simulate_finish(s);
 }
 
 sefl_status simulate_run(const simulate_config *c, simulate_result *out)
@@ -675,7 +675,7 @@ sefl_status simulate_run(const simulate_config *c, simulate_result *out)
     s->wall = clock_wall();
     SEFL_TRY(open_folder(s));
     SEFL_TRY(helper_begin(r, s->folder.root, s->state.over));
-    SEFL_TRY(s->state.over ? look_back(s) : run(s));
+    SEFL_TRY(s->state.over ? look_back(s) : simulate_rounds(s));
 done:
     if (s)
         clear(s);

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "fed/train.h"
+#include "fed/fed_train.h"
 #include "privacy/combinations.h"
 #include "privacy/mechanism/quantise.h"
 #include "protocol/update.h"
@@ -200,8 +200,8 @@ static sefl_status train_engine(const work *w, lane *l, const train_job *job)
 
 /* Trains one client. Clipping and quantising count as encryption, because plain training does not
  * need them. Sets *diverged if the result is only zeros. */
-static sefl_status train(const work *w, lane *l, bool *diverged, const population_member *who,
-                         const sefl_coins *coins)
+static sefl_status work_train(const work *w, lane *l, bool *diverged, const population_member *who,
+                              const sefl_coins *coins)
 {
     sefl_status st = SEFL_OK;
     double began = work_thread_seconds(), trained = 0;
@@ -366,7 +366,7 @@ sefl_status work_one_client(void *ctx, unsigned lane_number, size_t begin, size_
     population_who(name, w->set[begin].client);
     SEFL_TRY(named_coins_new(&n, name, w->s->e->seed));
     sefl_coins coins = named_coins_of(n);
-    SEFL_TRY(train(w, l, &diverged, &w->set[begin], &coins));
+    SEFL_TRY(work_train(w, l, &diverged, &w->set[begin], &coins));
     SEFL_TRY(work_add(w, l, begin, diverged, &coins));
 done:
     named_coins_free(n);
@@ -424,7 +424,7 @@ sefl_status work_share(work *w, work_got *got, uint32_t n, const sefl_progress *
 }
 
 /* Hands over the sum of all ranks. */
-static sefl_status finish(work *w, work_got *got)
+static sefl_status work_finish(work *w, work_got *got)
 {
     const task *t = w->t;
     const double began = work_thread_seconds();
@@ -468,7 +468,7 @@ sefl_status work_round(work *w, work_got *got, const round_header *header, const
         SEFL_PASS(work_begin(w, set, n, n));
         SEFL_PASS(work_share(w, got, n, progress));
     }
-    return got->clients > 0 ? finish(w, got) : SEFL_OK;
+    return got->clients > 0 ? work_finish(w, got) : SEFL_OK;
 }
 
 /* id: names the text for the engine. */

@@ -9,7 +9,7 @@
  *  3. An update that is not finite counts as diverged, as on the CPU. */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "fed/train.h"
+#include "fed/fed_train.h"
 #include "protocol/modes/mode.h"
 #include "simulate/clear.h"
 #include "simulate/work_inside.h"
@@ -85,7 +85,7 @@ static bool on_steps(void *self, uint64_t done, uint64_t total)
            progress_report(g->progress, g->before + (uint64_t)(share * g->n), g->all);
 }
 
-static sefl_status train(group *g)
+static sefl_status work_device_train(group *g)
 {
     sefl_status st = SEFL_OK;
     work *w = g->w;
@@ -269,7 +269,7 @@ sefl_status work_device_round(work *w, uint32_t n, const sefl_progress *progress
                     .before = at,
                     .all = n,
                     .progress = progress };
-        SEFL_PASS(train(&g));
+        SEFL_PASS(work_device_train(&g));
         SEFL_PASS(w->device_sums ? add_there(&g) : add_here(&g));
     }
     if (w->device_sums)

@@ -232,7 +232,7 @@ void head(device *d, const pass &p, const float *theta, size_t theta_stride);
 void add_losses(device *d, const pass &p);
 
 /* ---- bodies ---- */
-/* Memory of a body, planned in two passes as in model/nn/plan.h: counting, then handing out. */
+/* Memory of a body, planned in two passes as in model/nn/nn_plan.h: counting, then handing out. */
 struct plan {
     char *base; /* NULL: counting */
     size_t used;

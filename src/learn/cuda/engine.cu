@@ -32,7 +32,7 @@ struct inside {
     std::map<int, cudaGraphExec_t> graphs; /* a step, by number of slots */
     bool timing;
     std::vector<timed> marks;
-    float *pinned; /* count floats */
+    float *pinned;  /* count floats */
     float *scratch; /* count floats on the device */
     slot *pinned_slots;
 };
@@ -108,10 +108,11 @@ struct body_parts {
     uint32_t engine_setup::*top; /* columns of the decoder */
     size_t state;
     int (*plan_weights)(device *d, plan *p, uint32_t layer, int at); /* the next parameter */
-    int (*weights)(device *d, uint32_t layer, weight *out[4]);      /* their number */
+    int (*weights)(device *d, uint32_t layer, weight *out[4]);       /* their number */
     void (*check)(const device *d);
     void (*plan)(device *d, plan *p);
-    void (*forward)(device *d, const pass &p, const float *theta, size_t theta_stride, float *state);
+    void (*forward)(device *d, const pass &p, const float *theta, size_t theta_stride,
+                    float *state);
     void (*backward)(device *d, const pass &p);
 };
 
@@ -145,16 +146,21 @@ static int transformer_plan_weights(device *d, plan *p, uint32_t i, int at)
     return at;
 }
 
-static const body_parts body_lstm = { &engine_setup::hidden, 2, lstm_plan_weights, lstm_weights,
-                                      NULL, lstm_plan, lstm_forward, lstm_backward };
-static const body_parts body_transformer = {
-    &engine_setup::embed, 0, transformer_plan_weights, transformer_weights,
-    transformer_check, transformer_plan,
-    [](device *d, const pass &p, const float *theta, size_t stride, float *) {
-        transformer_forward(d, p, theta, stride);
-    },
-    transformer_backward
+static const body_parts body_lstm = {
+    &engine_setup::hidden, 2, lstm_plan_weights, lstm_weights, NULL, lstm_plan, lstm_forward,
+    lstm_backward
 };
+static const body_parts body_transformer = { &engine_setup::embed,
+                                             0,
+                                             transformer_plan_weights,
+                                             transformer_weights,
+                                             transformer_check,
+                                             transformer_plan,
+                                             [](device *d, const pass &p, const float *theta,
+                                                size_t stride, float *) {
+                                                 transformer_forward(d, p, theta, stride);
+                                             },
+                                             transformer_backward };
 
 #define BODY(NAME, name) &body_##name,
 static const body_parts *const bodies[] = { LM_BODIES(BODY) };
@@ -338,7 +344,8 @@ static void open_it(device *d, const engine_setup *setup, engine_facts *facts)
         CU(cudaSetDevice(number));
     e = cudaFree(NULL); /* a fault stays in the process */
     if (e != cudaSuccess && e != cudaErrorMemoryAllocation)
-        throw fails(SEFL_ESTATE, "GPU: this process cannot use it, perhaps after an earlier failure: %s",
+        throw fails(SEFL_ESTATE,
+                    "GPU: this process cannot use it, perhaps after an earlier failure: %s",
                     cudaGetErrorString(e));
     CU(cudaGetDeviceProperties(&prop, number));
     if (prop.major < 8)
@@ -454,7 +461,8 @@ static void get_slots(device *d, int first, int n)
     CU(cudaMemcpyAsync(d->in->pinned_slots + first, d->slots + first, n * sizeof(slot),
                        cudaMemcpyDeviceToHost, d->stream));
     CU(cudaStreamSynchronize(d->stream));
-    std::copy(d->in->pinned_slots + first, d->in->pinned_slots + first + n, d->host.begin() + first);
+    std::copy(d->in->pinned_slots + first, d->in->pinned_slots + first + n,
+              d->host.begin() + first);
 }
 
 static void set_theta(device *d, const float *theta)
@@ -480,7 +488,8 @@ static void set_next(slot *s)
 static void start(device *d, uint32_t i, const train_steps *j)
 {
     check_slot(d, i);
-    if (j->columns < 1 || (int)j->columns > d->B || j->steps < 1 || (int)j->steps > d->T || j->n < 2)
+    if (j->columns < 1 || (int)j->columns > d->B || j->steps < 1 || (int)j->steps > d->T ||
+        j->n < 2)
         throw fails(SEFL_EINVAL, "GPU: %llu words in %u columns, %u in sequence: room for %d x %d",
                     (unsigned long long)j->n, j->columns, j->steps, d->B, d->T);
     /* A text too short for that many columns uses fewer, as model/train.h. */
@@ -576,7 +585,7 @@ static cudaGraphExec_t graph_of(device *d, const pass &p)
     return d->in->graphs[p.slots] = exec;
 }
 
-static void run(device *d, uint32_t slots, uint64_t steps, engine_progress *out)
+static void engine_run(device *d, uint32_t slots, uint64_t steps, engine_progress *out)
 {
     if (slots < 1 || slots > (uint32_t)d->G)
         throw fails(SEFL_EINVAL, "GPU: %u slots of %d", slots, d->G);
@@ -602,7 +611,7 @@ static void run(device *d, uint32_t slots, uint64_t steps, engine_progress *out)
     get_slots(d, 0, (int)slots);
     for (uint32_t i = 0; i < slots; i++) {
         const slot &s = d->host[i];
-        out[i] = { s.at, s.words_sum, s.loss_sum, s.norm, !s.live && !s.diverged && s.rows > 0,
+        out[i] = { s.at,      s.words_sum, s.loss_sum, s.norm, !s.live && !s.diverged && s.rows > 0,
                    s.diverged };
     }
 }
@@ -682,7 +691,8 @@ static void write_part(device *d, uint32_t i, uint32_t part, const void *in, siz
     }
     char *to = part_at(d, i, part, &size);
     check_bytes(bytes, size);
-    CU(cudaMemcpyAsync(to, in, size, cudaMemcpyHostToDevice, d->stream)); /* after start()'s copies */
+    CU(cudaMemcpyAsync(to, in, size, cudaMemcpyHostToDevice,
+                       d->stream)); /* after start()'s copies */
     CU(cudaStreamSynchronize(d->stream));
 }
 
@@ -766,9 +776,10 @@ static uint32_t ceilings(device *d, engine_time *out, uint32_t room)
         return 0;
     for (char *p : { a, b })
         for (size_t at = 0; at < (size_t)side * side * d->real; at += 4 * d->set.count)
-            CU(cudaMemcpyAsync(p + at, d->theta0,
-                               std::min((size_t)side * side * d->real - at, 4 * (size_t)d->set.count),
-                               cudaMemcpyDeviceToDevice, d->stream));
+            CU(cudaMemcpyAsync(
+                p + at, d->theta0,
+                std::min((size_t)side * side * d->real - at, 4 * (size_t)d->set.count),
+                cudaMemcpyDeviceToDevice, d->stream));
     out[0] = out[1] = {};
     snprintf(out[0].name, sizeof out->name, "ceiling: products");
     out[0].flop = 2.0 * side * side * side;
@@ -779,9 +790,8 @@ static uint32_t ceilings(device *d, engine_time *out, uint32_t room)
     });
     snprintf(out[1].name, sizeof out->name, "ceiling: memory");
     out[1].bytes = 2.0 * bytes;
-    out[1].seconds = seconds_of(d, [&] {
-        CU(cudaMemcpyAsync(b, a, bytes, cudaMemcpyDeviceToDevice, d->stream));
-    });
+    out[1].seconds = seconds_of(
+        d, [&] { CU(cudaMemcpyAsync(b, a, bytes, cudaMemcpyDeviceToDevice, d->stream)); });
     return 2;
 }
 
@@ -819,7 +829,11 @@ static void times(device *d, int on, engine_time *out, uint32_t *n)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define ENTRY(call) guarded(((device *)self)->set.note, [&] { device *d = (device *)self; call; })
+#define ENTRY(call)                           \
+    guarded(((device *)self)->set.note, [&] { \
+        device *d = (device *)self;           \
+        call;                                 \
+    })
 
 static sefl_status ops_theta(void *self, const float *theta)
 {
@@ -833,7 +847,7 @@ static sefl_status ops_start(void *self, uint32_t slot, const train_steps *how)
 
 static sefl_status ops_run(void *self, uint32_t slots, uint64_t steps, engine_progress *out)
 {
-    return ENTRY(run(d, slots, steps, out));
+    return ENTRY(engine_run(d, slots, steps, out));
 }
 
 static sefl_status ops_read(void *self, uint32_t slot, uint32_t part, void *out, size_t bytes)

@@ -5,7 +5,7 @@
 
 typedef unsigned __int128 u128;
 
-/* As privacy/mechanism/coins.h: words of 64 bits from the stream, and bits from such words. */
+/* As privacy/mechanism/mech_coins.h: words of 64 bits from the stream, and bits from such words. */
 struct coins {
     const uint32_t *key;
     uint64_t piece, next; /* nonce; next block */

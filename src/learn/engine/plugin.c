@@ -13,7 +13,7 @@
 #define PLUGIN "libsefl_cuda.so"
 
 /* Finds the plugin's file; a bare name stands for a search of the library path. */
-static void find(char out[PATH_MAX])
+static void plugin_find(char out[PATH_MAX])
 {
     static const char *const places[] = { "", "../lib/sefl/" };
     const char *given = secure_getenv("SEFL_CUDA_PLUGIN");
@@ -74,7 +74,7 @@ sefl_status engine_plugin(const engine_ops **out)
 {
     char path[PATH_MAX];
     *out = NULL;
-    find(path);
+    plugin_find(path);
     SEFL_PASS(check_owner(path));
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const char *why = handle ? "" : dlerror();

@@ -30,7 +30,7 @@ typedef struct variables {
     size_t n;
 } variables;
 
-static sefl_status put(variables *v, const char *name, const char *value)
+static sefl_status hook_put(variables *v, const char *name, const char *value)
 {
     char *text = NULL;
     size_t n = strlen(name) + strlen(value) + 2;
@@ -44,7 +44,7 @@ static sefl_status put_number(variables *v, const char *name, uint64_t value)
 {
     char text[24];
     snprintf(text, sizeof text, "%" PRIu64, value);
-    return put(v, name, text);
+    return hook_put(v, name, text);
 }
 
 static void variables_clear(variables *v)
@@ -66,21 +66,21 @@ static sefl_status fill(variables *v, const turn *t)
 {
     const train_job *job = t->job;
     const char *path = getenv("PATH"), *home = getenv("HOME"), *lang = getenv("LANG");
-    SEFL_PASS(put(v, "PATH", path ? path : usual_path));
+    SEFL_PASS(hook_put(v, "PATH", path ? path : usual_path));
     if (home)
-        SEFL_PASS(put(v, "HOME", home));
+        SEFL_PASS(hook_put(v, "HOME", home));
     if (lang)
-        SEFL_PASS(put(v, "LANG", lang));
+        SEFL_PASS(hook_put(v, "LANG", lang));
     SEFL_PASS(put_number(v, "SEFL_ROUND", job->round));
     SEFL_PASS(put_number(v, "SEFL_ROUNDS", job->task->rounds));
-    SEFL_PASS(put(v, "SEFL_TASK", job->task->name));
-    SEFL_PASS(put(v, "SEFL_CLIENT", t->h->who));
+    SEFL_PASS(hook_put(v, "SEFL_TASK", job->task->name));
+    SEFL_PASS(hook_put(v, "SEFL_CLIENT", t->h->who));
     if (t->text[0])
-        SEFL_PASS(put(v, "SEFL_TEXT", t->text));
+        SEFL_PASS(hook_put(v, "SEFL_TEXT", t->text));
     if (t->vocab[0])
-        SEFL_PASS(put(v, "SEFL_VOCAB", t->vocab));
-    SEFL_PASS(put(v, "SEFL_MODEL", t->model));
-    return put(v, "SEFL_OUT", t->out);
+        SEFL_PASS(hook_put(v, "SEFL_VOCAB", t->vocab));
+    SEFL_PASS(hook_put(v, "SEFL_MODEL", t->model));
+    return hook_put(v, "SEFL_OUT", t->out);
 }
 
 /* ---- folder and log -------------------------------------------------------------------------- */
@@ -130,7 +130,7 @@ done:
 
 /* ---- training -------------------------------------------------------------------------------- */
 
-static sefl_status run(const turn *t)
+static sefl_status hook_run(const turn *t)
 {
     sefl_status st = SEFL_OK;
     variables v = { 0 };
@@ -165,7 +165,7 @@ static sefl_status take(const turn *t, float *out, uint64_t *weight)
     return st == SEFL_EPROTO || st == SEFL_EINVAL ? sefl_fail_at(SEFL_ERANGE, "trainer") : st;
 }
 
-static sefl_status train(void *self, const dense_round *r, float *out, uint64_t *weight)
+static sefl_status hook_train(void *self, const dense_round *r, float *out, uint64_t *weight)
 {
     sefl_status st = SEFL_OK;
     turn *t = NULL;
@@ -174,7 +174,7 @@ static sefl_status train(void *self, const dense_round *r, float *out, uint64_t 
     t->job = r->of;
     SEFL_TRY(make_folder(t));
     SEFL_TRY(exchange_write(t->model, &r->of->task->layout, r->values));
-    SEFL_TRY(run(t));
+    SEFL_TRY(hook_run(t));
     SEFL_TRY(take(t, out, weight));
 done:
     if (t && t->folder[0])
@@ -185,7 +185,7 @@ done:
 
 train_port hook_port(hook *h)
 {
-    h->dense = (dense_trainer){ .self = h, .train = train };
+    h->dense = (dense_trainer){ .self = h, .train = hook_train };
     return trainer_of_dense(&h->dense);
 }
 

@@ -197,7 +197,7 @@ sefl_status step_apply(step_state *s, const task *t, float *theta, const double 
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* Writes bytes to the file and to its hash. */
-static sefl_status put(outfile *o, sha256 *h, sefl_span bytes)
+static sefl_status step_put(outfile *o, sha256 *h, sefl_span bytes)
 {
     sha256_add(h, bytes);
     return outfile_put(o, bytes.p, bytes.n);
@@ -214,7 +214,7 @@ static sefl_status put_doubles(outfile *o, sha256 *h, const double *x, size_t n)
             memcpy(&u, &x[at + i], 8);
             store_u64(some + 8 * i, u);
         }
-        SEFL_PASS(put(o, h, span_of(some, 8 * m)));
+        SEFL_PASS(step_put(o, h, span_of(some, 8 * m)));
     }
     return SEFL_OK;
 }
@@ -233,7 +233,7 @@ sefl_status step_write(const step_state *s, const char *path)
     SEFL_TRY(wr_u64(&b, s->steps));
     SEFL_TRY(wr_u64(&b, s->n));
     SEFL_TRY(outfile_open(&o, path, 0600));
-    SEFL_TRY(put(&o, &h, buf_span(&b)));
+    SEFL_TRY(step_put(&o, &h, buf_span(&b)));
     if (s->m)
         SEFL_TRY(put_doubles(&o, &h, s->m, s->n));
     if (s->v)

@@ -14,7 +14,7 @@
  *     built-in   builtin.h: the engine, on the client's text. It works on the task's own values
  *                (block-Hankel matrices stay compressed) and can train records separately.
  *     hook       hook.h: a trainer, the owner's command; tensors travel as safetensors files.
- *     caller     src/app/api/roles/client.c: the program that uses include/sefl/client.h.
+ *     caller     src/app/api/roles/api_client.c: the program that uses include/sefl/client.h.
  * choose_port in client.c selects one of them. The last two see dense tensors (trainer.h).
  *
  * What a port returns decides what the client does:

@@ -24,8 +24,8 @@
 #define MODEL_LM_H
 
 #include "base/pool.h"
-#include "model/config.h"
 #include "model/layout.h"
+#include "model/lm_config.h"
 #include "model/train_steps.h"
 
 #include <stdbool.h>

@@ -3,8 +3,8 @@
 #define MODEL_LM_BODY_H
 
 #include "model/lm.h"
-#include "model/nn/head.h"
 #include "model/nn/nn.h"
+#include "model/nn/nn_head.h"
 
 /* A linear layer: its two parameters, and its weight prepared for the current pass. */
 typedef struct lm_linear {

@@ -58,7 +58,7 @@ static uint64_t key_of(uint32_t left, uint32_t right)
     return ((uint64_t)left << 32 | right) + 1;
 }
 
-static pair *find(const merger *t, uint64_t key)
+static pair *bpe_train_find(const merger *t, uint64_t key)
 {
     uint64_t h = key * 0x9e3779b97f4a7c15u;
     size_t i = (size_t)(h ^ h >> 32) & (t->slots - 1);
@@ -80,7 +80,7 @@ static sefl_status make_room(merger *t)
     }
     for (size_t i = 0; i < n; i++)
         if (old[i].key)
-            *find(t, old[i].key) = old[i];
+            *bpe_train_find(t, old[i].key) = old[i];
     sefl_free(old);
     return SEFL_OK;
 }
@@ -123,7 +123,7 @@ static sefl_status raise_pair(merger *t, uint32_t left, uint32_t right, uint32_t
 {
     const uint64_t key = key_of(left, right);
     SEFL_PASS(make_room(t));
-    pair *p = find(t, key);
+    pair *p = bpe_train_find(t, key);
     t->used += p->key == 0;
     p->key = key;
     p->count += t->count[piece];
@@ -144,7 +144,7 @@ static sefl_status raise_pair(merger *t, uint32_t left, uint32_t right, uint32_t
 
 static void lower_pair(merger *t, uint32_t left, uint32_t right, uint32_t piece)
 {
-    pair *p = find(t, key_of(left, right));
+    pair *p = bpe_train_find(t, key_of(left, right));
     assert(p->key && p->count >= t->count[piece]);
     p->count -= t->count[piece];
 }
@@ -153,7 +153,7 @@ static void lower_pair(merger *t, uint32_t left, uint32_t right, uint32_t piece)
 static sefl_status end_merge(merger *t)
 {
     for (size_t i = 0; i < t->raised_n; i++) {
-        const pair *p = find(t, t->raised[i]);
+        const pair *p = bpe_train_find(t, t->raised[i]);
         if (p->count > 0)
             SEFL_PASS(push(t, (entry){ p->count, p->key }));
     }
@@ -220,7 +220,7 @@ static sefl_status merge_piece(merger *t, uint32_t i, uint32_t left, uint32_t ri
 static sefl_status merge(merger *t, uint64_t key, uint32_t fresh)
 {
     const uint32_t left = (uint32_t)((key - 1) >> 32), right = (uint32_t)(key - 1);
-    uint32_t at = find(t, key)->place;
+    uint32_t at = bpe_train_find(t, key)->place;
     t->merge++;
     for (; at; at = t->places[at - 1].next)
         SEFL_PASS(merge_piece(t, t->places[at - 1].piece, left, right, fresh));
@@ -254,7 +254,7 @@ sefl_status bpe_train(vocab *tokens, const vocab *pieces, uint32_t size)
     SEFL_TRY(load(&t, pieces));
     while (t.heap_n > 0 && vocab_size(tokens) + 1 < size) {
         const entry top = pop(&t);
-        const uint64_t now = find(&t, top.key)->count;
+        const uint64_t now = bpe_train_find(&t, top.key)->count;
         if (now != top.count && now > 0)
             SEFL_TRY(push(&t, (entry){ now, top.key }));
         if (now != top.count)

@@ -21,8 +21,8 @@
 #ifndef MODEL_CORPUS_RECORDS_H
 #define MODEL_CORPUS_RECORDS_H
 
-#include "model/config.h"
 #include "model/corpus/lines.h"
+#include "model/lm_config.h"
 
 typedef struct corpus_file {
     const char *path;

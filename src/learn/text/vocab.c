@@ -282,7 +282,7 @@ static const char bpe_mark[] = "sefl-bpe ";
 enum { BPE_VERSION = 1, BPE_LINE_MAX = BPE_SHOWN_MAX + 48 };
 
 /* Replaces the counted pieces by the tokens trained on them, with their counts in that text. */
-static sefl_status train(vocab *v, const vocab_settings *s)
+static sefl_status vocab_train(vocab *v, const vocab_settings *s)
 {
     sefl_status st = SEFL_OK;
     vocab *tokens = NULL;
@@ -319,7 +319,7 @@ sefl_status vocab_finish(vocab *v, const vocab_settings *s)
     if (!vocab_find(v, span_of_str(eos_text), &v->eos))
         SEFL_PASS(append(v, span_of_str(eos_text), 0, &v->eos));
     if (v->kind == VOCAB_BPE)
-        SEFL_PASS(train(v, s));
+        SEFL_PASS(vocab_train(v, s));
     else if (!vocab_find(v, span_of_str(unk_text), &v->unk))
         SEFL_PASS(append(v, span_of_str(unk_text), 0, &v->unk));
     return number(v, s);

@@ -39,7 +39,7 @@
 #define MODEL_CORPUS_VOCAB_H
 
 #include "base/sha256.h"
-#include "model/config.h"
+#include "model/lm_config.h"
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* What AS's page (page/page.h) shows. Its functions run on the page's threads. They hold task_lock
  * only to copy: no upload and no round waits for it, only the begin and the end of a task. */
-#include "roles/aggregator/inside.h"
+#include "roles/aggregator/as_inside.h"
 
 #include "base/file.h"
 #include "base/hex.h"
@@ -69,7 +69,7 @@ static void add_servers(aggregator *a, server_view *s)
 }
 
 /* With rounds. */
-static void look(aggregator *a, server_view *s)
+static void agg_page_look(aggregator *a, server_view *s)
 {
     run_view v;
     const bool away = !isnan(s->database_away);
@@ -102,7 +102,7 @@ static sefl_status state(void *ctx, sefl_buf *out)
     pthread_mutex_lock(&a->task_lock);
     server_view s = !a->rounds && a->kept.known ? a->kept.state : agg_view(a);
     if (a->rounds)
-        look(a, &s);
+        agg_page_look(a, &s);
     sefl_status st = server_view_write(out, &s);
     pthread_mutex_unlock(&a->task_lock);
     return st;
@@ -115,7 +115,7 @@ void agg_page_keep(aggregator *a)
         return;
     a->kept.known = false;
     a->kept.state = agg_view(a);
-    look(a, &a->kept.state);
+    agg_page_look(a, &a->kept.state);
     a->kept.state.grid = false; /* its journal is closed */
     a->kept.round = rounds_released(a->rounds);
     *a->kept.vocab = *a->kept.model = 0;

@@ -1,4 +1,4 @@
-#include "roles/aggregator/inside.h"
+#include "roles/aggregator/as_inside.h"
 
 #include "base/alloc.h"
 #include "base/cond.h"

@@ -22,15 +22,15 @@
  * answers clients for `linger` more seconds, so that they learn that it has ended. Each request for
  * the final model begins this time anew, at most to ten times `linger`, or twice `linger` while
  * another task waits. With the setting `tasks`, AS then begins the next task of that folder
- * (roles/task_queue.h, queue.c), and while there is none it tells clients to wait; aggregator_run
- * ends only after aggregator_stop.
+ * (roles/task_queue.h, as_queue.c), and while there is none it tells clients to wait;
+ * aggregator_run ends only after aggregator_stop.
  *
- * settings.c describes the settings; `sefl init aggregator.yml` writes a commented file.
+ * as_settings.c describes the settings; `sefl init aggregator.yml` writes a commented file.
  * state/counters.json counts every refusal by its reason (tally.h), /metrics does so too
  * (roles/monitor.h). state/metrics.jsonl gets one line per round, with public numbers only.
  *
  * The aggregator checks the trust list (roles/ca.h, trust/trust.h) every second: it disconnects a
- * revoked client and admits an enrolled one. Sites enrol at POST /v1/enroll (aggregator/enrol.c)
+ * revoked client and admits an enrolled one. Sites enrol at POST /v1/enroll (aggregator/as_enrol.c)
  * while the link to CSP is up. If `ca` is not set, it accepts every client of a CA in tls.peers and
  * cannot revoke any. Threads: one owner; any may call aggregator_stop and aggregator_reload.
  * Secrets: the signing key and the masks. */

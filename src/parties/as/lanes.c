@@ -551,7 +551,7 @@ static void failed(lane *x, sefl_status st)
     unlock_moved(l);
 }
 
-static void *run(void *arg)
+static void *lanes_run(void *arg)
 {
     lane *x = arg;
     lane_low_priority();
@@ -580,7 +580,7 @@ sefl_status lanes_new(lanes **out, const lanes_config *c)
     for (; l->started < l->c.count; l->started++) {
         lane *x = &l->lane[l->started];
         *x = (lane){ .l = l, .i = l->started };
-        SEFL_TRY(thread_start(&x->thread, run, x));
+        SEFL_TRY(thread_start(&x->thread, lanes_run, x));
     }
     SEFL_HAND_OVER(out, l, lanes_free);
 }

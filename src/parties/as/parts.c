@@ -69,7 +69,7 @@ static bool read_issuer(uint8_t out[32], const char *bodies, const uint8_t clien
 
 /* ---- the table; all of it under the lock ----------------------------------------------------- */
 
-static part *find(parts *p, const uint8_t client[32])
+static part *parts_find(parts *p, const uint8_t client[32])
 {
     for (size_t i = 0; i < p->n; i++)
         if (memcmp(p->at[i].client, client, 32) == 0)
@@ -77,7 +77,7 @@ static part *find(parts *p, const uint8_t client[32])
     return NULL;
 }
 
-static sefl_status add(parts *p, part **out, const uint8_t client[32])
+static sefl_status parts_add(parts *p, part **out, const uint8_t client[32])
 {
     SEFL_PASS(sefl_room(&p->at, &p->room, p->n + 1, sizeof *p->at));
     *out = &p->at[p->n++];
@@ -109,7 +109,7 @@ static sefl_status look_back(parts *p, uint64_t round, const char *bodies)
         SEFL_TRY(spool_sweep(path, UINT64_MAX, &left, &bytes)); /* none is that old */
         if (left == 0)
             continue;
-        SEFL_TRY(add(p, &one, client));
+        SEFL_TRY(parts_add(p, &one, client));
         one->member = !read_issuer(one->issuer, bodies, client);
     }
     p->round = round; /* only now: after a failure the next body tries again */
@@ -138,13 +138,13 @@ sefl_status parts_begin(parts *p, uint64_t round, const char *bodies, const uint
         goto done;
     if (round > p->round)
         SEFL_TRY(look_back(p, round, bodies));
-    part *one = find(p, client);
+    part *one = parts_find(p, client);
     if (issuer && p->most > 0 && count(p, issuer, one) >= p->most) {
         *fits = false;
         goto done;
     }
     if (!one)
-        SEFL_TRY(add(p, &one, client));
+        SEFL_TRY(parts_add(p, &one, client));
     one->owner = owner;
     one->member = issuer == NULL;
     if (issuer)

@@ -120,7 +120,7 @@ static sefl_status know(void *ctx, const round_entry *m, agg_upload *u, journal_
     return SEFL_OK;
 }
 
-static sefl_status put(void *ctx, const journal_update *u)
+static sefl_status share_put(void *ctx, const journal_update *u)
 {
     const share *s = ctx;
     const uint64_t most = s->r->c.as.task->clients_max, ahead = most / AHEAD_OF;
@@ -150,7 +150,7 @@ ingest_admission share_admission(share *s)
                                .admit = admit,
                                .took = took,
                                .know = know,
-                               .put = put };
+                               .put = share_put };
 }
 
 /* ---- the leader's keeper --------------------------------------------------------------------- */

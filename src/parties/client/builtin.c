@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/ct.h"
-#include "fed/train.h"
+#include "fed/fed_train.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static sefl_status open_engine(builtin *b, engine **out, const train_job *job)
     return engine_theta(*out, job->theta);
 }
 
-static sefl_status train(void *self, const train_job *job, float *v, uint64_t *weight)
+static sefl_status builtin_train(void *self, const train_job *job, float *v, uint64_t *weight)
 {
     sefl_status st = SEFL_OK;
     builtin *b = self;
@@ -99,5 +99,5 @@ void builtin_free(builtin *b)
 
 train_port builtin_port(builtin *b)
 {
-    return (train_port){ .self = b, .train = train, .records = records, .always = true };
+    return (train_port){ .self = b, .train = builtin_train, .records = records, .always = true };
 }

@@ -6,9 +6,9 @@
  *     builtin_free(b);
  *
  * Unit client: it trains for local_epochs or local_steps with the engine. Unit record: it makes one
- * separate step for each record, on the CPU (train.h). The engine and its memory exist only during
- * a call. If training diverges, the client uploads zeros, because a missing upload would reveal
- * something about its text to everyone who counts uploads.
+ * separate step for each record, on the CPU (fed_train.h). The engine and its memory exist only
+ * during a call. If training diverges, the client uploads zeros, because a missing upload would
+ * reveal something about its text to everyone who counts uploads.
  *
  * Memory: what the engine needs (engine_facts; on the CPU lm_memory, 4 bytes per value and a copy
  * of the text); records: 8 more bytes per value. Secret: the text and all results; our copies are

@@ -1,5 +1,5 @@
 #include "roles/client/charges.h"
-#include "roles/client/inside.h"
+#include "roles/client/client_inside.h"
 
 #include "base/alloc.h"
 #include "base/cond.h"

@@ -14,8 +14,8 @@
  *     round     verifies its header, signed by both; draws the sampling coin once and stores it
  *     model     fetches the model by the hash in the header, resuming a partial download
  *     voucher   sealed tasks: its certificate vouches for its upload key (proof.h)
- *     training  train_job.h, update.h: the finished body is on disk and marked before its first
- *               byte leaves
+ *     training  train_job.h, client_update.h: the finished body is on disk and marked before its
+ *               first byte leaves
  *     charge    charges its own ledger, durably, before the first byte of the body leaves
  *     upload    resumes by content hash; verifies the receipt (AS's signature, task, round, this
  *               client, these bytes) and keeps it; deletes the body
@@ -58,17 +58,17 @@
  *         called while it did                                             SEFL_EAUTH
  *     its own machine fails (disk, memory, text, state)                   the failure's own status
  *
- * Memory: update.h. Threads: one owner; any thread may call client_stop and client_reload.
- * Secrets: the text and the secrets that update.h names. */
+ * Memory: client_update.h. Threads: one owner; any thread may call client_stop and client_reload.
+ * Secrets: the text and the secrets that client_update.h names. */
 #ifndef ROLES_CLIENT_H
 #define ROLES_CLIENT_H
 
 #include "base/clock.h"
 #include "base/coins.h"
 #include "base/log.h"
-#include "roles/client/config.h"
+#include "roles/client/client_config.h"
+#include "roles/client/client_update.h"
 #include "roles/client/models.h"
-#include "roles/client/update.h"
 
 typedef struct client client;
 

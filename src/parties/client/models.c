@@ -1,4 +1,4 @@
-#include "roles/client/inside.h"
+#include "roles/client/client_inside.h"
 
 #include "base/alloc.h"
 #include "base/hex.h"

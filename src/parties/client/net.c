@@ -67,8 +67,8 @@ static sefl_status settle(client_reply *a, sefl_status st, const https_reply *r)
     return SEFL_OK;
 }
 
-static sefl_status get(https_client *net, client_reply *a, sefl_buf *out, const char *path,
-                       size_t max, unsigned wait_s)
+static sefl_status net_get(https_client *net, client_reply *a, sefl_buf *out, const char *path,
+                           size_t max, unsigned wait_s)
 {
     sefl_status st = SEFL_OK;
     https_reply r = { 0 };
@@ -85,7 +85,7 @@ sefl_status client_get(https_client *net, client_reply *a, sefl_buf *out, const 
                        size_t max)
 {
     char path[HTTP_PATH_MAX];
-    return get(net, a, out, http_path(path, t), max, 0);
+    return net_get(net, a, out, http_path(path, t), max, 0);
 }
 
 sefl_status client_news(https_client *net, client_reply *a, round_news *n, sefl_buf *scratch,
@@ -97,7 +97,7 @@ sefl_status client_news(https_client *net, client_reply *a, round_news *n, sefl_
     http_path(path, &(http_target){ .call = HTTP_ROUND });
     snprintf(query, sizeof query, "%s?%s=%" PRIu64 "&%s=%u", path,
              http_field_name(HTTP_AFTER_FIELD), after, http_field_name(HTTP_WAIT_FIELD), wait_s);
-    SEFL_TRY(get(net, a, &json, query, NEWS_MAX, wait_s + 10));
+    SEFL_TRY(net_get(net, a, &json, query, NEWS_MAX, wait_s + 10));
     buf_reset(scratch);
     if (a->word == ANSWER_OK)
         SEFL_TRY(round_news_read(n, scratch, buf_span(&json)));

@@ -9,7 +9,7 @@
 #include "net/https_client.h"
 #include "protocol/http.h"
 #include "protocol/participant.h"
-#include "roles/client/update.h"
+#include "roles/client/client_update.h"
 
 typedef enum client_answer {
     ANSWER_OK,

@@ -22,7 +22,7 @@
 #ifndef ROLES_CLIENT_PROOF_H
 #define ROLES_CLIENT_PROOF_H
 
-#include "roles/client/inside.h"
+#include "roles/client/client_inside.h"
 
 enum { CLIENT_MISSES_MAX = 3 };
 

@@ -35,12 +35,12 @@
  *
  * The mark: "SEFLCLM4" | task 32 | round u64 | attempt u64 | phase u8, plus 128 if the round is
  * charged | drawn u8 | body's units 32 | body's head 32 | body bytes u64 | list of records 32 |
- * SHA-256 of all that (update.h: client_body). An invalid mark is an error: the client does not
- * start over. Threads: one owner. Secrets: none. */
+ * SHA-256 of all that (client_update.h: client_body). An invalid mark is an error: the client does
+ * not start over. Threads: one owner. Secrets: none. */
 #ifndef ROLES_CLIENT_STORE_H
 #define ROLES_CLIENT_STORE_H
 
-#include "roles/client/update.h"
+#include "roles/client/client_update.h"
 
 typedef enum client_phase {
     CLIENT_NOWHERE,

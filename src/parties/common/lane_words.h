@@ -1,8 +1,8 @@
 /* lane_words: what both ends of a lane share (roles/aggregator/lanes.h, roles/csp/lane_host.h).
  *
  * The servers generate noise shares (mpc/noise/shares.h) in parallel with the rounds, on separate
- * streams and threads, and each keeps its shares in a pool (mpc/noise/pool.h). Only joint noise
- * needs lanes.
+ * streams and threads, and each keeps its shares in a pool (mpc/noise/shares_pool.h). Only joint
+ * noise needs lanes.
  *
  *     AS    lanes_bind(l, pair);                       // the link to CSP is up: WELCOME's pair
  *           SEFL_TRY(lanes_wait(l, values));           // a reveal needs this many values
@@ -40,9 +40,9 @@
  * CSP_CHECKS_MAX the task is over: every lane and every request on the link gets NO CHECKS, and AS
  * ends with an error (lanes_ended).
  *
- * Audits (noise/audit.h). AS audits one in `audit` sessions. An audit that reveals a wrong circuit
- * or a wrong seed ends the task at AS permanently (fact 0 "caught"). Audit records are files in the
- * folder `records`.
+ * Audits (noise/noise_audit.h). AS audits one in `audit` sessions. An audit that reveals a wrong
+ * circuit or a wrong seed ends the task at AS permanently (fact 0 "caught"). Audit records are
+ * files in the folder `records`.
  *
  * Silence. From before AUDIT leaves until AS has judged the seed, the audit is open: fact 0
  * "audit N" of lane N has all that AS needs to ask again (SEED) on any stream, also after a restart
@@ -60,7 +60,7 @@
 #ifndef ROLES_LANE_WORDS_H
 #define ROLES_LANE_WORDS_H
 
-#include "mpc/noise/pool.h"
+#include "mpc/noise/shares_pool.h"
 #include "protocol/link.h"
 #include "protocol/task.h"
 #include "store/journal/journal.h"

@@ -23,7 +23,7 @@
 
 #include "base/clock.h"
 #include "base/prom.h"
-#include "mpc/noise/pool.h"
+#include "mpc/noise/shares_pool.h"
 #include "net/x509.h"
 #include "roles/health.h"
 #include "sum/account.h"

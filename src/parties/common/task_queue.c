@@ -129,7 +129,7 @@ static sefl_status look_at(task_queue *q, const char *name)
     return SEFL_OK;
 }
 
-static sefl_status look(task_queue *q)
+static sefl_status task_queue_look_one(task_queue *q)
 {
     sefl_status st = SEFL_OK;
     size_t n = 0;
@@ -154,7 +154,7 @@ done:
 void task_queue_look(task_queue *q)
 {
     pthread_mutex_lock(&q->lock);
-    bool failed = look(q) != SEFL_OK;
+    bool failed = task_queue_look_one(q) != SEFL_OK;
     if (failed && !q->failed)
         log_error(q->c.log, "tasks not read", lf_str("why", sefl_last_error()));
     q->failed = failed;
@@ -171,7 +171,7 @@ sefl_status task_queue_new(task_queue **out, const task_queue_config *c)
     pthread_mutex_init(&q->lock, NULL);
     SEFL_TRY(ledger_open_read(&book, c->ledger));
     snprintf(q->population, sizeof q->population, "%s", ledger_population(book));
-    SEFL_TRY(look(q));
+    SEFL_TRY(task_queue_look_one(q));
     *out = q, q = NULL;
 done:
     ledger_close(book);

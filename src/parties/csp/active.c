@@ -5,7 +5,7 @@
  * round. So a process that was stopped, or cut off from the database, can neither charge nor
  * reveal after another one took over. The thread here renews the lease; losing it ends the
  * process. */
-#include "roles/csp/inside.h"
+#include "roles/csp/csp_inside.h"
 
 #include "base/clock.h"
 #include "base/cond.h"

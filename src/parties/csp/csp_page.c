@@ -1,7 +1,7 @@
 /* What CSP's page (page/page.h) shows: rounds, budget, and whether the two ledgers agree; nothing
  * else. Its functions run on the page's threads and read the journal, which has its own lock, the
  * ledger's file, and atomics. */
-#include "roles/csp/inside.h"
+#include "roles/csp/csp_inside.h"
 
 #include "base/file.h"
 #include "report/server_view.h"

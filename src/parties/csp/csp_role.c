@@ -2,7 +2,7 @@
  * new connection can replace one that hangs. Journal, account and csp belong to the serving thread
  * while it runs; the owner uses them only before it starts and after it is joined. The health
  * page's thread reads the journal, which has its own lock, and atomics. */
-#include "roles/csp/inside.h"
+#include "roles/csp/csp_inside.h"
 
 #include "base/alloc.h"
 #include "base/cond.h"

@@ -29,7 +29,7 @@
  * serve if `stay` is set.
  *
  * With the setting `tasks`, CSP serves the task that AS names in HELLO, if this folder has it
- * (queue.c), and ends only after csp_role_stop.
+ * (csp_queue.c), and ends only after csp_role_stop.
  *
  * With the setting `store`, journal and ledger are in a PostgreSQL database that several processes
  * share. One of them is active, by a lease; csp_role_run of the others waits without listening, and
@@ -37,7 +37,7 @@
  * returns SEFL_ESTATE. The port is bound when the process becomes active, after `bound` was called.
  * Shares of the noise pool are in memory only: a new active process makes new ones with AS.
  *
- * settings.c describes the settings; `sefl init csp.yml` writes a commented file.
+ * csp_settings.c describes the settings; `sefl init csp.yml` writes a commented file.
  * Threads: one owner; any thread may call csp_role_stop and csp_role_reload.
  * Secrets: the caller's secret key, the signing key, and the secrets that sum/csp.h names. */
 #ifndef ROLES_CSP_CSP_ROLE_H

@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "protocol/http.h"
 #include "protocol/version.h"
-#include "roles/aggregator/http.h"
+#include "roles/aggregator/as_http.h"
 #include "roles/ca.h"
 #include "roles/vouch.h"
 

@@ -4,7 +4,7 @@
 #include "support/check.h"
 
 #include "base/alloc.h"
-#include "model/nn/head.h"
+#include "model/nn/nn_head.h"
 
 #include <math.h>
 #include <string.h>

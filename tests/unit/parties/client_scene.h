@@ -4,7 +4,7 @@
 
 #include "unit/parties/fake_as.h"
 
-#include "roles/client/inside.h"
+#include "roles/client/client_inside.h"
 #include "unit/parties/update_fixture.h"
 
 #include <fcntl.h>

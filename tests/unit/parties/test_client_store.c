@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/hex.h"
 #include "config/yaml/yaml.h"
-#include "roles/client/config.h"
+#include "roles/client/client_config.h"
 #include "roles/client/store.h"
 #include "roles/client/text.h"
 

@@ -1,6 +1,6 @@
 #include "crypto/prg/prg.h"
+#include "privacy/dp_plan.h"
 #include "privacy/mechanism/quantise.h"
-#include "privacy/plan.h"
 #include "support/squares.h"
 #include "unit/parties/update_fixture.h"
 

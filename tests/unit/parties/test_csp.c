@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "csp_site.h"
 
-#include "roles/csp/inside.h"
+#include "roles/csp/csp_inside.h"
 
 #include <math.h>
 

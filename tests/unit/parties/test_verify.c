@@ -3,7 +3,7 @@
 
 #include "base/hex.h"
 #include "base/sha256.h"
-#include "mpc/noise/audit.h"
+#include "mpc/noise/noise_audit.h"
 #include "roles/audit/audit_log.h"
 #include "roles/audit/audit_read.h"
 #include "roles/audit/verify.h"

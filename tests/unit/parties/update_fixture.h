@@ -14,7 +14,7 @@
 #include "model/train.h"
 #include "protocol/update.h"
 #include "roles/client/builtin.h"
-#include "roles/client/update.h"
+#include "roles/client/client_update.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include "net/https_server.h"
 #include "protocol/http.h"
 #include "protocol/version.h"
-#include "roles/aggregator/http.h"
+#include "roles/aggregator/as_http.h"
 #include "unit/host/net/net_ids.h"
 #include "unit/host/net/net_raw.h"
 

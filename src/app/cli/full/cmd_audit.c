@@ -65,7 +65,7 @@ done:
 
 /* ---- */
 
-static sefl_status look(audit_finding *found, const wish *w)
+static sefl_status cmd_audit_look(audit_finding *found, const wish *w)
 {
     sefl_status st = SEFL_OK;
     sefl_buf b = { 0 };
@@ -102,13 +102,13 @@ done:
     return st;
 }
 
-static int run(void *options)
+static int cmd_audit_run(void *options)
 {
     const wish *w = options;
     audit_finding found = { 0 };
     if (w->sample && (w->csp || w->json))
         return cli_misuse(&cmd_audit, "--sample cannot be combined with --csp or --json");
-    sefl_status st = w->sample ? sample(w->file) : look(&found, w);
+    sefl_status st = w->sample ? sample(w->file) : cmd_audit_look(&found, w);
     if (st != SEFL_OK)
         cli_failed(&cmd_audit, st);
     return st == SEFL_OK && (w->sample || found.verdict == AUDIT_HONEST) ? CLI_DONE : CLI_FAILED;
@@ -140,5 +140,6 @@ const cli_command cmd_audit = {
     .example = "sefl audit sample.bin --sample\n"
                "  sefl audit sample.bin",
     CLI_OPTIONS(wish),
-    CLI_RUN(run, "FILE", "a record such as audit-0123456789abcdef.bin", offsetof(wish, file)),
+    CLI_RUN(cmd_audit_run, "FILE", "a record such as audit-0123456789abcdef.bin",
+            offsetof(wish, file)),
 };

@@ -439,7 +439,7 @@ static sefl_status prepare(const cli_command *c, const cli_action *a, void *opti
     return a->work == do_new ? SEFL_OK : ca_edit(&w->e, w->folder);
 }
 
-static void finish(void *options)
+static void cmd_ca_finish(void *options)
 {
     wish *w = options;
     trust_edit_end(&w->e);
@@ -523,6 +523,6 @@ const cli_command cmd_ca = {
     CLI_OPTIONS(wish),
     .actions = actions,
     .prepare = prepare,
-    .finish = finish,
+    .finish = cmd_ca_finish,
     .handles_keys = true,
 };

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "config/address.h"
-#include "roles/client/config.h" /* the tables of settings, for the options and the help */
+#include "roles/client/client_config.h" /* the tables of settings, for the options and the help */
 #include "sefl/client.h"
 
 #include <inttypes.h>

@@ -206,7 +206,7 @@ static void examine(doctor *d, const char *file)
     }
 }
 
-static int run(void *options)
+static int cmd_doctor_run(void *options)
 {
     const wish *w = options;
     doctor *d = NULL;
@@ -247,5 +247,5 @@ const cli_command cmd_doctor = {
              "nothing and exits with 1 if a check fails.",
     .example = "sefl doctor",
     CLI_OPTIONS(wish),
-    CLI_RUN(run, NULL, NULL, 0),
+    CLI_RUN(cmd_doctor_run, NULL, NULL, 0),
 };

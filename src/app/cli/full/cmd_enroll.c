@@ -139,7 +139,7 @@ static bool all_given(const wish *w, const char *words, const char **missing)
     return true;
 }
 
-static int run(void *args)
+static int cmd_enroll_run(void *args)
 {
     wish *w = args;
     const struct way *y = ways;
@@ -181,8 +181,8 @@ const cli_command cmd_enroll = {
     .example = "sefl enroll site --server as.example:7000 \\\n"
                "      --aggregator-token @as.token --csp-token @csp.token",
     CLI_OPTIONS(wish),
-    .actions =
-        (const cli_action[]){
-            { "", "FOLDER", "a folder", .arg_at = offsetof(wish, c.folder), .run = run }, { 0 } },
+    .actions = (const cli_action[]){ { "", "FOLDER", "a folder", .arg_at = offsetof(wish, c.folder),
+                                       .run = cmd_enroll_run },
+                                     { 0 } },
     .handles_keys = true,
 };

@@ -32,7 +32,7 @@ typedef struct wish {
     sign_key *sign;
 } wish;
 
-static void finish(void *options)
+static void cmd_key_finish(void *options)
 {
     wish *s = options;
     secmem_free(s->root);
@@ -381,6 +381,6 @@ const cli_command cmd_key = {
                "  sefl key show csp.key && sefl key check csp.key --key-file csp.lock",
     CLI_OPTIONS(wish),
     .actions = actions,
-    .finish = finish,
+    .finish = cmd_key_finish,
     .handles_keys = true,
 };

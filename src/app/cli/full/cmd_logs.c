@@ -65,7 +65,7 @@ static int open_log(const char *path, bool named)
     return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (named ? 0 : O_NOFOLLOW));
 }
 
-static sefl_status add(merger *m, const char *path, const char *file, bool named)
+static sefl_status cmd_logs_add(merger *m, const char *path, const char *file, bool named)
 {
     struct stat s;
     const char *dot = strrchr(file, '.');
@@ -134,7 +134,7 @@ static sefl_status add_folder(merger *m, const char *folder, bool all)
             continue;
         SEFL_TRY(file_path(path, "%s/%s", folder, e->d_name));
         log_name(name, folder, e->d_name);
-        SEFL_TRY(add(m, path, name, false));
+        SEFL_TRY(cmd_logs_add(m, path, name, false));
     }
 done:
     if (d)
@@ -173,17 +173,17 @@ done:
     return st;
 }
 
-static sefl_status find(merger *m)
+static sefl_status cmd_logs_find(merger *m)
 {
     struct stat s;
     const wish *w = m->w;
     const char *where = w->file ? w->file : w->where;
     if (where && strcmp(where, "-") == 0)
-        return add(m, where, "stdin", true);
+        return cmd_logs_add(m, where, "stdin", true);
     if (where && !w->file && stat(where, &s) == 0) { /* any folder with logs, or a log */
         const char *slash = strrchr(where, '/'), *dot = strrchr(where, '.');
         if (S_ISREG(s.st_mode) && !(dot && strcmp(dot, ".yml") == 0))
-            return add(m, where, slash ? slash + 1 : where, true);
+            return cmd_logs_add(m, where, slash ? slash + 1 : where, true);
         if (S_ISDIR(s.st_mode))
             SEFL_PASS(add_near(m, where));
         if (m->n > 0)
@@ -377,7 +377,7 @@ static sefl_status work(void *options)
             m.level = (log_level)i;
     if (w->since)
         SEFL_TRY(read_since(w->since, &m.since_ms));
-    SEFL_TRY(find(&m));
+    SEFL_TRY(cmd_logs_find(&m));
     SEFL_TRY(drain(&m, !w->follow));
     if (!m.any && !w->follow)
         (void)fputs("no line matches\n", stderr);

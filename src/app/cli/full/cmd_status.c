@@ -123,7 +123,7 @@ static uint64_t count_models(const char *folder, bool tasks)
     return n;
 }
 
-static void look(view *v)
+static void cmd_status_look(view *v)
 {
     v->known = v->running = v->reached = false;
     *v->trouble = 0;
@@ -163,8 +163,8 @@ static bool has_link(const view *v)
 
 /* ---- one line -------------------------------------------------------------------------------- */
 
-static void add(char out[LINE], const char *fmt, ...) SEFL_PRINTF(2, 3);
-static void add(char out[LINE], const char *fmt, ...)
+static void cmd_status_add(char out[LINE], const char *fmt, ...) SEFL_PRINTF(2, 3);
+static void cmd_status_add(char out[LINE], const char *fmt, ...)
 {
     const size_t n = strlen(out);
     va_list ap;
@@ -177,24 +177,24 @@ static void add_round(char out[LINE], const health_facts *f)
 {
     char text[128];
     if (f->rounds > 0)
-        add(out, "  round %" PRIu64 "/%" PRIu64, f->round, f->rounds);
-    add(out, "  %s", cli_plain(text, sizeof text, f->phase));
+        cmd_status_add(out, "  round %" PRIu64 "/%" PRIu64, f->round, f->rounds);
+    cmd_status_add(out, "  %s", cli_plain(text, sizeof text, f->phase));
     if (f->paused)
-        add(out, "  PAUSED");
+        cmd_status_add(out, "  PAUSED");
     if (f->pausing)
-        add(out, ", then paused");
+        cmd_status_add(out, ", then paused");
     if (f->ending)
-        add(out, ", then the task ends");
+        cmd_status_add(out, ", then the task ends");
     if (*f->why)
-        add(out, " (%s)", cli_plain(text, sizeof text, f->why));
+        cmd_status_add(out, " (%s)", cli_plain(text, sizeof text, f->why));
     if (f->need > 0 && f->has_arrived)
-        add(out, "  %" PRIu64 " arrived, %" PRIu64 " needed", f->arrived, f->need);
+        cmd_status_add(out, "  %" PRIu64 " arrived, %" PRIu64 " needed", f->arrived, f->need);
     else if (f->need > 0)
-        add(out, "  %" PRIu64 " needed", f->need);
+        cmd_status_add(out, "  %" PRIu64 " needed", f->need);
     if (f->waits > 0)
-        add(out, ", waits for %" PRIu64 " site%s", f->waits, f->waits == 1 ? "" : "s");
+        cmd_status_add(out, ", waits for %" PRIu64 " site%s", f->waits, f->waits == 1 ? "" : "s");
     if (f->left_out > 0)
-        add(out, ", %" PRIu64 " left out", f->left_out);
+        cmd_status_add(out, ", %" PRIu64 " left out", f->left_out);
 }
 
 /* Lines that are printed when they change have the deadline instead of the time left. */
@@ -207,13 +207,13 @@ static void add_deadline(char out[LINE], const health_facts *f, bool absolute)
     struct tm tm;
     if (absolute && localtime_r(&at, &tm)) {
         strftime(clock, sizeof clock, "%H:%M:%S", &tm);
-        add(out, ", until %s", clock);
+        cmd_status_add(out, ", until %s", clock);
     } else if (left <= 0)
-        add(out, ", closing");
+        cmd_status_add(out, ", closing");
     else if (left < 600)
-        add(out, ", %" PRId64 " s left", left);
+        cmd_status_add(out, ", %" PRId64 " s left", left);
     else
-        add(out, ", %" PRId64 " min left", left / 60);
+        cmd_status_add(out, ", %" PRId64 " min left", left / 60);
 }
 
 static void add_away(char out[LINE], const health_facts *f)
@@ -224,19 +224,20 @@ static void add_away(char out[LINE], const health_facts *f)
     if (f->database_away_since == 0 || !localtime_r(&at, &tm))
         return;
     strftime(clock, sizeof clock, "%Y-%m-%d %H:%M:%S", &tm);
-    add(out, "  DATABASE AWAY since %s: it does not answer", clock);
+    cmd_status_add(out, "  DATABASE AWAY since %s: it does not answer", clock);
 }
 
 static void add_last_round(char out[LINE], const health_facts *f)
 {
     if (strcmp(f->last_outcome, "blocked") == 0)
-        add(out, "  last round BLOCKED");
+        cmd_status_add(out, "  last round BLOCKED");
     if (strcmp(f->last_outcome, "skipped") == 0)
-        add(out, "  last round skipped");
+        cmd_status_add(out, "  last round skipped");
     if (strcmp(f->last_outcome, "dropped") == 0)
-        add(out, "  last round dropped by the operator");
+        cmd_status_add(out, "  last round dropped by the operator");
     if (!isnan(f->perplexity))
-        add(out, "  perplexity %.4g (round %" PRIu64 ")", f->perplexity, f->perplexity_round);
+        cmd_status_add(out, "  perplexity %.4g (round %" PRIu64 ")", f->perplexity,
+                       f->perplexity_round);
 }
 
 static void add_epsilon(char out[LINE], const view *v)
@@ -245,11 +246,11 @@ static void add_epsilon(char out[LINE], const view *v)
     const double spent = isnan(f->epsilon_server) ? v->epsilon : f->epsilon_server;
     const bool no_claim = *f->task && isnan(f->epsilon_target);
     if (no_claim)
-        add(out, "  no privacy claimed");
+        cmd_status_add(out, "  no privacy claimed");
     if (!isnan(spent) && !isnan(f->epsilon_target))
-        add(out, "  epsilon %.3g/%.3g", spent, f->epsilon_target);
+        cmd_status_add(out, "  epsilon %.3g/%.3g", spent, f->epsilon_target);
     else if (!isnan(spent) && (!no_claim || spent > 0))
-        add(out, no_claim ? " (other tasks: epsilon %.3g)" : "  epsilon %.3g", spent);
+        cmd_status_add(out, no_claim ? " (other tasks: epsilon %.3g)" : "  epsilon %.3g", spent);
 }
 
 static void add_numbers(char out[LINE], const view *v)
@@ -258,13 +259,13 @@ static void add_numbers(char out[LINE], const view *v)
     add_last_round(out, f);
     add_epsilon(out, v);
     if (has_link(v) && strcmp(f->role, "aggregator") == 0)
-        add(out, "  CSP %s", f->peer_is_there ? "connected" : "NOT CONNECTED");
+        cmd_status_add(out, "  CSP %s", f->peer_is_there ? "connected" : "NOT CONNECTED");
     if (has_link(v) && strcmp(f->role, "csp") == 0)
-        add(out, "  AS %s", f->peer_is_there ? "connected" : "not connected");
+        cmd_status_add(out, "  AS %s", f->peer_is_there ? "connected" : "not connected");
     if (f->queued > 0)
-        add(out, "  %" PRIu64 " queued", f->queued);
+        cmd_status_add(out, "  %" PRIu64 " queued", f->queued);
     if (v->models > 0)
-        add(out, "  %" PRIu64 " model%s kept", v->models, v->models == 1 ? "" : "s");
+        cmd_status_add(out, "  %" PRIu64 " model%s kept", v->models, v->models == 1 ? "" : "s");
 }
 
 static void make_line(char out[LINE], const view *v, bool absolute)
@@ -272,17 +273,17 @@ static void make_line(char out[LINE], const view *v, bool absolute)
     char text[160];
     snprintf(out, LINE, "%-12s", cli_plain(text, sizeof text, v->who.name));
     if (is_finished(v))
-        add(out, "  finished");
+        cmd_status_add(out, "  finished");
     else if (!v->running)
-        add(out, "  %s", v->is_page ? "NOT REACHED" : "NOT RUNNING");
+        cmd_status_add(out, "  %s", v->is_page ? "NOT REACHED" : "NOT RUNNING");
     if (!v->known) {
-        add(out, ": %s", cli_plain(text, sizeof text, v->trouble));
+        cmd_status_add(out, ": %s", cli_plain(text, sizeof text, v->trouble));
         return;
     }
     if (!v->running && !is_finished(v))
-        add(out, "; at the end:");
+        cmd_status_add(out, "; at the end:");
     if (*v->now.name)
-        add(out, "  %s", cli_plain(text, sizeof text, v->now.name));
+        cmd_status_add(out, "  %s", cli_plain(text, sizeof text, v->now.name));
     if (v->running)
         add_away(out, &v->now);
     add_round(out, &v->now);
@@ -336,7 +337,7 @@ static sefl_status print_all_json(board *b)
     json_open(&j, '{');
     json_key(&j, "parties"), json_open(&j, '[');
     for (size_t i = 0; i < b->n; i++) {
-        look(&b->at[i]);
+        cmd_status_look(&b->at[i]);
         put_json(&j, &b->at[i]);
     }
     json_close(&j, ']');
@@ -357,7 +358,7 @@ static void print_lines(board *b, bool watch, bool first)
         printf("\033[H\033[J%s'sefl status': ctrl-c ends\n", clock);
     for (size_t i = 0; i < b->n; i++) {
         char line[LINE];
-        look(&b->at[i]);
+        cmd_status_look(&b->at[i]);
         make_line(line, &b->at[i], watch && !redraw);
         if (redraw || first || strcmp(line, b->at[i].line) != 0)
             printf("%s%s\n", redraw ? "" : clock, line);
@@ -384,7 +385,7 @@ static bool read_address(host_port *out, const char *where)
 }
 
 /* An argument that names no file may be the address of a health page. */
-static sefl_status find(board *b, const wish *w)
+static sefl_status cmd_status_find(board *b, const wish *w)
 {
     sefl_status st = SEFL_OK;
     party_list l = { 0 };
@@ -410,7 +411,7 @@ done:
     return st;
 }
 
-static int run(void *options)
+static int cmd_status_run(void *options)
 {
     const wish *w = options;
     board b = { 0 };
@@ -419,7 +420,7 @@ static int run(void *options)
         return cli_misuse(&cmd_status, "pass -c FILE or a folder, not both");
     if (w->watch && w->json)
         return cli_misuse(&cmd_status, "--watch and --json cannot be combined");
-    sefl_status st = find(&b, w);
+    sefl_status st = cmd_status_find(&b, w);
     if (st == SEFL_OK && w->json)
         st = print_all_json(&b);
     else if (st == SEFL_OK)
@@ -458,6 +459,6 @@ const cli_command cmd_status = {
     .example = "sefl status -c aggregator/aggregator.yml\n"
                "sefl status http://127.0.0.1:7410/healthz",
     CLI_OPTIONS(wish),
-    CLI_RUN(run, "[WHERE]", "a folder or an address", offsetof(wish, where)),
+    CLI_RUN(cmd_status_run, "[WHERE]", "a folder or an address", offsetof(wish, where)),
     .interruptible = true,
 };

@@ -41,7 +41,7 @@ typedef struct wish {
     nn_real *theta;
 } wish;
 
-static void finish(void *options)
+static void cmd_task_finish(void *options)
 {
     wish *w = options;
     buf_clear(&w->file);
@@ -550,7 +550,7 @@ const cli_command cmd_task = {
     .example = "sefl task show --explain public/task.signed",
     CLI_OPTIONS(wish),
     .actions = actions,
-    .finish = finish,
+    .finish = cmd_task_finish,
     .schema = task_schema,
     CLI_SETTINGS(wish, s),
 };

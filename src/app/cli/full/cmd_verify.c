@@ -6,7 +6,7 @@
 #include "config/yaml/yaml.h"
 #include "roles/aggregator/aggregator.h"
 #include "roles/audit/verify.h"
-#include "roles/client/config.h"
+#include "roles/client/client_config.h"
 #include "roles/csp/csp_role.h"
 
 #include <dirent.h>
@@ -180,7 +180,7 @@ static sefl_status look_at_all(session *s)
     return verify_finish(s->v);
 }
 
-static int run(void *options)
+static int cmd_verify_run(void *options)
 {
     const wish *w = options;
     session s = { .w = w };
@@ -238,5 +238,6 @@ const cli_command cmd_verify = {
     .example = "sefl verify trial/aggregator trial/csp",
     .interruptible = true,
     CLI_OPTIONS(wish),
-    CLI_RUN(run, "RUN...", "a folder of a server or of a federation", offsetof(wish, run)),
+    CLI_RUN(cmd_verify_run, "RUN...", "a folder of a server or of a federation",
+            offsetof(wish, run)),
 };

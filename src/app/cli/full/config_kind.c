@@ -9,7 +9,7 @@
 #include "protocol/task_make.h"
 #include "protocol/task_model.h"
 #include "roles/aggregator/aggregator.h"
-#include "roles/client/config.h"
+#include "roles/client/client_config.h"
 #include "roles/csp/csp_role.h"
 #include "simulate/experiment_start.h"
 

@@ -16,7 +16,7 @@
 #include "net/tls.h"
 #include "roles/aggregator/release.h"
 #include "roles/ca.h"
-#include "roles/client/config.h"
+#include "roles/client/client_config.h"
 #include "roles/client/text.h"
 #include "roles/own_cert.h"
 #include "roles/own_task.h"

@@ -224,7 +224,7 @@ static void show_round(fed_run *f, const run_line *r)
 }
 
 /* Prints new rounds and detects failed processes. */
-static sefl_status look(fed_run *f)
+static sefl_status fed_run_look(fed_run *f)
 {
     const char *metrics = dir_in(&f->at, METRICS);
     SEFL_PASS(check_interrupt());
@@ -253,7 +253,7 @@ sefl_status fed_run_watch(fed_run *f)
     const double limit = 60 + 3e-3 * (double)(f->deadline_ms + 15000) * (double)f->rounds;
     f->line.on = !f->quiet && meter_terminal();
     for (; f->shown < f->rounds; clock_pause_ms(POLL_MS)) {
-        SEFL_PASS(look(f));
+        SEFL_PASS(fed_run_look(f));
         if (meter_due(&f->line))
             meter_line("round %2zu/%" PRIu32 "  under way  %.0f s ", f->shown + 1, f->rounds,
                        clock_since(f->began_ns));
@@ -269,7 +269,7 @@ sefl_status fed_run_end(fed_run *f)
 {
     for (uint64_t began = clock_now_ns(); 1e3 * clock_since(began) < GRACE_MS;) {
         bool over = processes_all_ended(&f->parties);
-        SEFL_PASS(look(f)); /* reports one that failed */
+        SEFL_PASS(fed_run_look(f)); /* reports one that failed */
         if (over)
             break;
         clock_pause_ms(POLL_MS);

@@ -2,8 +2,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "fed/fed_train.h"
 #include "fed/step.h"
-#include "fed/train.h"
 #include "protocol/task_model.h"
 #include "roles/client/text.h"
 
@@ -61,7 +61,7 @@ static sefl_status make(plain *p, const fedavg_config *c)
     return step_new(&p->step, t);
 }
 
-static sefl_status train(void *ctx, unsigned lane, size_t begin, size_t end)
+static sefl_status fedavg_train(void *ctx, unsigned lane, size_t begin, size_t end)
 {
     plain *p = ctx;
     const task *t = &p->task;
@@ -91,7 +91,7 @@ static sefl_status run_round(plain *p)
     const task *t = &p->task;
     const size_t n = task_trained(t);
     double all = 0;
-    SEFL_PASS(pool_run(p->pool, p->clients, 1, train, p, NULL));
+    SEFL_PASS(pool_run(p->pool, p->clients, 1, fedavg_train, p, NULL));
     memset(p->average, 0, n * sizeof *p->average);
     for (uint32_t i = 0; i < p->clients; i++) {
         const uint64_t words = p->text[i].tokens, cap = t->weight_cap;

@@ -72,7 +72,7 @@ sefl_status party_read(party *out, const char *config)
 /* ---- folders --------------------------------------------------------------------------------- */
 
 /* Adds a party if the file exists; its name is that of its folder if `named`. */
-static sefl_status add(party_list *l, const char *folder, party_role role, const char *name)
+static sefl_status party_add(party_list *l, const char *folder, party_role role, const char *name)
 {
     char path[PATH_MAX];
     SEFL_PASS(file_path(path, "%s/%s.yml", folder, roles[role]));
@@ -104,7 +104,7 @@ static sefl_status add_clients(party_list *l, const char *folder)
         if (e->d_name[0] == '.')
             continue;
         SEFL_TRY(file_path(path, "%s/%s", folder, e->d_name));
-        SEFL_TRY(add(l, path, PARTY_CLIENT, e->d_name));
+        SEFL_TRY(party_add(l, path, PARTY_CLIENT, e->d_name));
     }
     if (l->n > first)
         qsort(l->at + first, l->n - first, sizeof *l->at, by_name);
@@ -114,14 +114,14 @@ done:
 }
 
 /* Looks at the folder of one party, or of a federation. */
-static sefl_status look(party_list *l, const char *folder)
+static sefl_status party_look(party_list *l, const char *folder)
 {
     char path[PATH_MAX];
     for (int r = 0; r < PARTY_ROLES; r++)
-        SEFL_PASS(add(l, folder, (party_role)r, NULL));
+        SEFL_PASS(party_add(l, folder, (party_role)r, NULL));
     for (int r = 0; r < PARTY_CLIENT; r++) {
         SEFL_PASS(file_path(path, "%s/%s", folder, roles[r]));
-        SEFL_PASS(add(l, path, (party_role)r, NULL));
+        SEFL_PASS(party_add(l, path, (party_role)r, NULL));
     }
     SEFL_PASS(file_path(path, "%s/clients", folder));
     return add_clients(l, path);
@@ -131,11 +131,11 @@ static sefl_status look_in_run(party_list *l, const char *folder)
 {
     char path[PATH_MAX];
     SEFL_PASS(file_path(l->folder, "%s", folder));
-    SEFL_PASS(look(l, folder));
+    SEFL_PASS(party_look(l, folder));
     if (l->n > 0)
         return SEFL_OK;
     SEFL_PASS(file_path(path, "%s/federation", folder));
-    return look(l, path);
+    return party_look(l, path);
 }
 
 static bool has_parties(const char *run)

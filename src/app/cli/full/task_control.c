@@ -115,7 +115,7 @@ static void say_resumed(const health_facts *was, const health_facts *f)
     const bool csp = strcmp(f->role, "csp") == 0;
     if (f->paused)
         printf("resumed here; still %s\n", csp ? "paused" : "paused by CSP's operator");
-    else if (csp && *was->role && !was->healthy && !was->paused) /* status.c: unsure */
+    else if (csp && *was->role && !was->healthy && !was->paused) /* csp_status.c: unsure */
         printf("this server's clock is confirmed: round %" PRIu64 " of %" PRIu64 " goes on\n",
                f->round, f->rounds);
     else if (!was->paused && !was->pausing)

@@ -44,7 +44,7 @@ static void place(walk *w, yaml_mark_t at)
 
 /* ---- the schema, seen from a key ---------------------------------------------------------- */
 
-static const setting_def *find(const walk *w, const char *key)
+static const setting_def *yaml_find(const walk *w, const char *key)
 {
     return setting_find(w->got.schema, key);
 }
@@ -121,7 +121,7 @@ static sefl_status once(walk *w)
 
 static sefl_status set(walk *w, sefl_span value)
 {
-    const bool known = find(w, w->path);
+    const bool known = yaml_find(w, w->path);
     SEFL_NEED(known || !is_group(w, w->path), SEFL_EINVAL,
               "%s: \"%s\" is a group: write its settings below it, indented", w->origin, w->path);
     if (known)
@@ -136,14 +136,14 @@ static sefl_status on_value(walk *w, const yaml_event_t *e)
     sefl_span v = span_of(e->data.scalar.value, e->data.scalar.length);
     SEFL_PASS(plain(w, e->data.scalar.anchor, e->data.scalar.tag));
     SEFL_NEED(v.n > 0 || e->data.scalar.style != YAML_PLAIN_SCALAR_STYLE || w->in_list ||
-                  !find(w, w->path),
+                  !yaml_find(w, w->path),
               SEFL_EINVAL, "%s: \"%s\" has no value (write \"\" for an empty one)", w->origin,
               w->path);
     if (!w->in_list) {
         sefl_status st = set(w, v);
         const bool lines = e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
                            e->end_mark.line > e->start_mark.line;
-        SEFL_NEED(st != SEFL_EINVAL || !lines || !find(w, w->path), SEFL_EINVAL,
+        SEFL_NEED(st != SEFL_EINVAL || !lines || !yaml_find(w, w->path), SEFL_EINVAL,
                   "%s: line %zu continues the value of \"%s\", because it is indented more; indent "
                   "all settings of a group alike",
                   w->origin, e->end_mark.line + 1, w->path);
@@ -190,7 +190,7 @@ static sefl_status on_map(walk *w, const yaml_event_t *e)
               w->origin, DEPTH_MAX);
     if (w->has_key) {
         const bool group = is_group(w, w->path);
-        const setting_def *d = find(w, w->path);
+        const setting_def *d = yaml_find(w, w->path);
         if (d && d->map) {
             w->in_pairs = true;
             w->items = 0;
@@ -227,7 +227,7 @@ static sefl_status on_list(walk *w, const yaml_event_t *e)
     SEFL_NEED(w->has_key, SEFL_EINVAL, "%s: a list cannot be a key", w->origin);
     SEFL_NEED(!w->in_list && !w->in_pairs, SEFL_EINVAL, "%s: the list \"%s\" contains a list",
               w->origin, w->path);
-    const setting_def *d = find(w, w->path);
+    const setting_def *d = yaml_find(w, w->path);
     SEFL_NEED(!d || d->type == SETTING_TEXT, SEFL_EINVAL,
               "%s: \"%s\" must be one value, not a list", w->origin, w->path);
     w->in_list = true;
@@ -314,7 +314,7 @@ static sefl_status syntax_error(walk *w, sefl_span bytes)
     return sefl_fail(SEFL_EINVAL, "%s: %s", w->origin, problem);
 }
 
-static sefl_status run(walk *w, sefl_span bytes)
+static sefl_status yaml_run(walk *w, sefl_span bytes)
 {
     sefl_status st = SEFL_OK;
     for (bool end = false; !end && st == SEFL_OK;) {
@@ -347,7 +347,7 @@ static sefl_status read_from(settings *s, sefl_span bytes, const char *name, con
     SEFL_CHECK(made, SEFL_ENOMEM, "%.400s: out of memory", name);
     yaml_parser_set_encoding(&w->parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&w->parser, bytes.n ? bytes.p : (const uint8_t *)"", bytes.n);
-    SEFL_TRY(run(w, bytes));
+    SEFL_TRY(yaml_run(w, bytes));
     SEFL_TRY(settings_resolve(&w->got, folder));
     for (size_t i = 0; i < s->count; i++)
         if (w->got.value[i]) {

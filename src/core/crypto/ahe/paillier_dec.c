@@ -160,8 +160,8 @@ static sefl_status dec_piece_without_crt(void *ctx, unsigned lane, size_t begin,
 }
 
 /* lanes: ciphertexts per call of piece; scratch: words per thread. */
-static sefl_status run(dec_job *j, size_t count, unsigned lanes, size_t scratch, pool_fn *piece,
-                       pool *workers, const sefl_progress *progress)
+static sefl_status paillier_dec_run(dec_job *j, size_t count, unsigned lanes, size_t scratch,
+                                    pool_fn *piece, pool *workers, const sefl_progress *progress)
 {
     sefl_status st = SEFL_OK;
     j->scratch_words = scratch;
@@ -308,8 +308,8 @@ sefl_status paillier_decrypt(const paillier_sec *sec, uint8_t *m, const uint8_t 
     memcpy(known, more_c, bytes - 1); /* below N */
     paillier_plain_factor(pub, more_c + 2 * bytes, known);
     multiply(pub, more_c, more_c + 2 * bytes);
-    SEFL_TRY(run(&j, count + MORE, sec->p2.m.lanes, pair_scratch(&sec->p2), dec_piece, workers,
-                 progress ? &mine : NULL));
+    SEFL_TRY(paillier_dec_run(&j, count + MORE, sec->p2.m.lanes, pair_scratch(&sec->p2), dec_piece,
+                              workers, progress ? &mine : NULL));
     uint64_t ok = adds_up(pub, m, count, known, more_m);
     ok &= ct_eq_bytes(more_m + bytes, known, bytes) & paillier_sec_intact(sec);
     CT_PUBLIC(&ok, sizeof ok); /* only tells whether this machine computes correctly */
@@ -330,8 +330,8 @@ sefl_status paillier_decrypt_without_crt(const paillier_sec *sec, uint8_t *m, co
     dec_job j = { .k = sec, .m = m, .c = c, .count = count };
     SEFL_TRY(paillier_check(sec->pub, c, count));
     const mont *n2 = &sec->pub->mod_n2;
-    SEFL_TRY(run(&j, count, n2->lanes, BATCHES * mont_batch_words(n2), dec_piece_without_crt,
-                 workers, progress));
+    SEFL_TRY(paillier_dec_run(&j, count, n2->lanes, BATCHES * mont_batch_words(n2),
+                              dec_piece_without_crt, workers, progress));
 done:
     if (st != SEFL_OK)
         sefl_wipe(m, count * (sec->pub->bits / 8));

@@ -130,7 +130,7 @@ static sefl_status add_piece(void *ctx, unsigned lane, size_t begin, size_t end)
     return SEFL_OK;
 }
 
-static sefl_status run(sum_job *j, pool_fn *fn, pool *workers)
+static sefl_status paillier_sum_run(sum_job *j, pool_fn *fn, pool *workers)
 {
     sefl_status st = SEFL_OK;
     const mont *m = &j->s->pub->mod_n2;
@@ -159,7 +159,7 @@ sefl_status paillier_sum_add(paillier_sum *s, size_t first, const uint8_t *c, si
     sum_job j = { .s = s, .product = s->product, .in = c, .first = first, .count = count };
     SEFL_NEED(!s->closed, SEFL_ESTATE, "paillier sum: closed");
     SEFL_PASS(check_span(s, first, count));
-    SEFL_PASS(run(&j, add_piece, workers));
+    SEFL_PASS(paillier_sum_run(&j, add_piece, workers));
     for (size_t i = 0; i < count; i++)
         s->count[first + i]++;
     return SEFL_OK;
@@ -270,7 +270,7 @@ sefl_status paillier_sum_write(const paillier_sum *s, uint8_t *out, size_t first
     SEFL_PASS(check_span(s, first, count));
     if (plain)
         SEFL_PASS(paillier_check_plain(s->pub, plain, count));
-    return run(&j, write_piece, workers);
+    return paillier_sum_run(&j, write_piece, workers);
 }
 
 void paillier_add(const paillier_pub *pub, uint8_t *sum, const uint8_t *c, size_t count)

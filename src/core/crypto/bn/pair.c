@@ -61,7 +61,7 @@ static void mul_low(const mont *m, uint64_t *z, const uint64_t *x, const uint64_
 
 /* z += x. If the kernel keeps numbers below p, a sum that it reduced (then it is smaller than z
  * was) carries into the second digit. */
-static void add(const mont *m, uint64_t *z, const uint64_t *x, uint64_t *work)
+static void pair_add(const mont *m, uint64_t *z, const uint64_t *x, uint64_t *work)
 {
     const size_t n = batch(m);
     m->kernel->add(m, z + n, z + n, x + n);
@@ -191,7 +191,7 @@ static void load(const mont_pair *p, uint64_t *z, const uint8_t *c, size_t c_byt
         m->kernel->load(m, part, c, c_bytes, c_bytes, i * m->words, count);
         mul_low(m, i == 0 ? z : part, part, p->power[i], work);
         if (i > 0)
-            add(m, z, part, work);
+            pair_add(m, z, part, work);
     }
 }
 

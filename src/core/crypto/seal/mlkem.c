@@ -116,7 +116,7 @@ static void dot(mlkem_poly *out, const mlkem_poly *const a[MLKEM_K], const mlkem
     }
 }
 
-static void add(mlkem_poly *out, const mlkem_poly *a)
+static void mlkem_add(mlkem_poly *out, const mlkem_poly *a)
 {
     for (int i = 0; i < MLKEM_N; i++)
         out->c[i] = (int16_t)(out->c[i] + a->c[i]);
@@ -279,14 +279,14 @@ static void encrypt(uint8_t cipher[MLKEM_CIPHER], const mlkem_pub *pub, const ui
         dot(&out, column, y);
         intt(&out);
         sample_noise(&e, coins, (uint8_t)(MLKEM_K + i));
-        add(&out, &e);
+        mlkem_add(&out, &e);
         encode10(cipher + 320 * i, &out);
     }
     const mlkem_poly *t[MLKEM_K] = { &pub->t[0], &pub->t[1], &pub->t[2] };
     dot(&out, t, y);
     intt(&out);
     sample_noise(&e, coins, 2 * MLKEM_K);
-    add(&out, &e);
+    mlkem_add(&out, &e);
     add_message(&out, message);
     encode4(cipher + 320 * MLKEM_K, &out);
     sefl_wipe(y, sizeof y);
@@ -354,7 +354,7 @@ void mlkem_key_from(mlkem_key *key, const uint8_t seed[MLKEM_SEED], uint8_t pub[
             t->c[j] = mul(t->c[j], R2); /* cancels the 1/R of dot */
         sample_noise(&e, sigma, (uint8_t)(MLKEM_K + i));
         ntt(&e);
-        add(t, &e);
+        mlkem_add(t, &e);
         centre_all(t);
         encode12(pub + 384 * i, t);
     }

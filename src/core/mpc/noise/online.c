@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/ct.h"
-#include "mpc/noise/quantise.h"
+#include "mpc/noise/noise_quantise.h"
 
 #include <string.h>
 

@@ -3,17 +3,17 @@
  *
  * AS holds digits of its mask v, CSP digits of n = aggregate + v (docs/PROTOCOL.md), k + t + g bits
  * each. In mode `joint` CSP has shares x^C and AS has shares x^A of noise X that neither knows
- * (noise/shares.h, noise/pool.h):
+ * (noise/shares.h, noise/shares_pool.h):
  *
  *     CSP   m_i = SR(digit_i(n) + J_i) + Y_i + x^C_i                      mod 2^k
  *     AS    w_i = m_i + x^A_i - SR(digit_i(v) + J_i) + Y'_i - 62          mod 2^k, signed
  *
  * SR quantises to the coarse lattice with the server's own secret coins; Y and Y' are the servers'
- * own rare jumps (noise/quantise.h). w is the noisy aggregate in units of the lattice step, less
- * 1/2 (the mean of X is 61.5). J, the dither, is t uniform bits (above the guard bits), expanded
- * from a seed that CSP draws after it has received the whole masked sum. So even an AS that chooses
- * its mask or its sum does not control where its value lies between two lattice points when CSP
- * quantises it. AS learns J along with m. docs/PRIVACY.md has the bound.
+ * own rare jumps (noise/noise_quantise.h). w is the noisy aggregate in units of the lattice step,
+ * less 1/2 (the mean of X is 61.5). J, the dither, is t uniform bits (above the guard bits),
+ * expanded from a seed that CSP draws after it has received the whole masked sum. So even an AS
+ * that chooses its mask or its sum does not control where its value lies between two lattice points
+ * when CSP quantises it. AS learns J along with m. docs/PRIVACY.md has the bound.
  *
  * In mode `own` each server adds its own full noise, e and e', on the fine grid: twice the
  * variance, but no shares. Both servers round off the guard bits with random U and U'; otherwise AS
@@ -35,9 +35,9 @@
  *          ...                                      // store reply and mark durably, then send
  *     AS   SEFL_TRY(noise_reply_finish(w, &p, reply, &mask, &add, NULL, pool, coins));
  *
- * With a filter (p.gamma; noise/filter.h) a round takes back part of the noise of earlier rounds.
- * Each server passes its memory, in which noise_filter_back has written H for p.lags; the functions
- * overwrite H with what the server keeps of this round. Both servers use the same lags.
+ * With a filter (p.gamma; noise/noise_filter.h) a round takes back part of the noise of earlier
+ * rounds. Each server passes its memory, in which noise_filter_back has written H for p.lags; the
+ * functions overwrite H with what the server keeps of this round. Both servers use the same lags.
  * A filter changes no size on the wire; a share has 12 bits more.
  *
  * A shape, noise_joint or noise_own (shapes.c), contains everything that differs between the modes.
@@ -65,7 +65,7 @@
 #include "base/span.h"
 #include "crypto/prg/prg.h"
 #include "mpc/circuits/sampler.h"
-#include "mpc/noise/filter.h"
+#include "mpc/noise/noise_filter.h"
 
 #include <stdbool.h>
 
@@ -88,13 +88,13 @@ typedef struct noise_params {
 } noise_params;
 
 /* What the servers compute from their digits, and what a reply contains. The functions are constant
- * time and work on a group of n <= JUMP_GROUP coordinates (noise/quantise.h). */
+ * time and work on a group of n <= JUMP_GROUP coordinates (noise/noise_quantise.h). */
 struct noise_shape {
     uint8_t wire;      /* identifies the shape in a reply; unique, below 16 */
     bool fraction;     /* values have k + t bits and count fine steps; false: k bits, coarse */
     bool slice;        /* the reply names the slice of shares that it uses */
     bool dither;       /* CSP draws a seed for J, which both servers add to their digits */
-    unsigned mean2;    /* twice the mean of the servers' common noise (noise/filter.h) */
+    unsigned mean2;    /* twice the mean of the servers' common noise (noise/noise_filter.h) */
     unsigned less;     /* AS subtracts it: that mean, rounded up */
     const char *coins; /* label of a server's coins; unique */
     /* Bytes of coins per coordinate: `quantise` uses at most JUMP_GROUP times as many per group. */

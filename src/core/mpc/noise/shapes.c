@@ -1,7 +1,7 @@
 /* The shapes of the modes joint and own (noise/online.h). */
 #include "base/ct.h"
+#include "mpc/noise/noise_quantise.h"
 #include "mpc/noise/online.h"
-#include "mpc/noise/quantise.h"
 
 enum { GROUP = JUMP_GROUP };
 

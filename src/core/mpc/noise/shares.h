@@ -21,8 +21,8 @@
  * check is SEFL_ECRYPTO; the caller counts failures, and the third ends the task. CSP must follow
  * the protocol: it could garble a circuit without noise. docs/PROTOCOL.md has the bound.
  *
- * Audit (noise/audit.h). After CSP has signed the whole session, AS decides at random whether to
- * audit it, with probability 1/p.audit. With that probability it detects missing noise in a
+ * Audit (noise/noise_audit.h). After CSP has signed the whole session, AS decides at random whether
+ * to audit it, with probability 1/p.audit. With that probability it detects missing noise in a
  * session. The caller at AS handles the outcome:
  *     SHARES_KEPT         x may be used
  *     SHARES_AUDITED      CSP was honest; x is all zero on both sides; save r.record, start again
@@ -47,7 +47,7 @@
 #include "base/channel.h"
 #include "base/random.h"
 #include "mpc/circuits/sampler.h"
-#include "mpc/noise/audit.h"
+#include "mpc/noise/noise_audit.h"
 
 enum {
     SHARES_ID = AUDIT_ID,

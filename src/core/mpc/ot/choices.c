@@ -1,7 +1,7 @@
 #include "mpc/ot/choices.h"
 
 #include "base/ct.h"
-#include "mpc/ot/kernels.h"
+#include "mpc/ot/ot_kernels.h"
 
 sefl_status ot_choices_init(ot_choices *c, unsigned k, const uint8_t session[OT_SESSION],
                             const sefl_rng *rng)

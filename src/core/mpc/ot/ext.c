@@ -15,7 +15,7 @@
 #include "base/sha256.h"
 #include "base/span.h"
 #include "crypto/prg/aes.h"
-#include "mpc/ot/kernels.h"
+#include "mpc/ot/ot_kernels.h"
 
 #include <assert.h>
 #include <string.h>

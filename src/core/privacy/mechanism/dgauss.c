@@ -1,6 +1,6 @@
 #include "privacy/mechanism/dgauss.h"
 
-#include "privacy/mechanism/coins.h"
+#include "privacy/mechanism/mech_coins.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -17,7 +17,7 @@
 #define PRIVACY_MECHANISM_DGAUSS_H
 
 #include "base/random.h"
-#include "privacy/grid.h"
+#include "privacy/dp_grid.h"
 
 #include <stddef.h>
 

@@ -24,7 +24,7 @@
 #define PRIVACY_MECHANISM_QUANTISE_H
 
 #include "base/random.h"
-#include "privacy/grid.h"
+#include "privacy/dp_grid.h"
 
 #include <stddef.h>
 

@@ -21,7 +21,7 @@ static sefl_status reply(uint8_t *out, const task *t, const mode_csp *in)
     return noisy_reply(out, t, in, &add);
 }
 
-static sefl_status finish(int64_t *w, const task *t, sefl_span in_reply, const mode_as *in)
+static sefl_status joint_finish(int64_t *w, const task *t, sefl_span in_reply, const mode_as *in)
 {
     noise_taken taken = { in->shares.p, share_bytes(t) };
     noise_source add = noise_taken_of(&taken);
@@ -41,7 +41,7 @@ const release_mode mode_joint = {
     .value_jumps = 60,
     .deviation = deviation,
     .reply = reply,
-    .finish = finish,
+    .finish = joint_finish,
     .happens = "Both servers together add noise that neither of them knows, and only then does AS "
                "learn the sum.",
     .as_never = ", the exact sum, the noise",

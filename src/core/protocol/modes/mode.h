@@ -46,7 +46,7 @@ typedef struct mode_csp {
     const uint8_t *slice;  /* name of the noise shares, 32 bytes */
     const uint8_t *shares; /* NULL unless the mode uses shares */
     uint8_t lags;          /* the earlier rounds whose noise both servers use (noise_params) */
-    uint8_t *memory;       /* mpc/noise/filter.h; NULL unless the task has a filter */
+    uint8_t *memory;       /* mpc/noise/noise_filter.h; NULL unless the task has a filter */
     const uint8_t *noise;  /* PRG_SEED bytes: seed of CSP's own noise in this round, the same for
                             * every attempt; NULL: drawn from rng */
     const int64_t *drawn;  /* what `draw` made of it; NULL: nothing yet */

@@ -12,7 +12,7 @@ typedef struct unit_digits {
     const uint8_t *seed;  /* AS: seed of the units of its mask */
 } unit_digits;
 
-static sefl_status get(void *ctx, uint64_t *digit, size_t first, size_t n)
+static sefl_status noisy_get(void *ctx, uint64_t *digit, size_t first, size_t n)
 {
     sefl_status st = SEFL_OK;
     const unit_digits *d = ctx;
@@ -43,7 +43,7 @@ sefl_status noisy_reply(uint8_t *reply, const task *t, const mode_csp *in, const
 {
     noise_params p = task_noise_params(t, in->round, in->attempt);
     unit_digits d = { .p = &t->ahe, .plain = in->plain };
-    noise_digits masked = { .get = get, .ctx = &d };
+    noise_digits masked = { .get = noisy_get, .ctx = &d };
     memcpy(p.slice, in->slice, sizeof p.slice);
     p.lags = noise_has_filter(&p) ? in->lags : 0;
     return noise_reply_make(reply, &p, &masked, add, in->memory, in->pool, &in->rng);
@@ -54,7 +54,7 @@ sefl_status noisy_finish(int64_t *w, const task *t, sefl_span reply, const mode_
 {
     noise_params p = task_noise_params(t, in->round, in->attempt);
     unit_digits d = { .p = &t->ahe, .seed = in->seed };
-    noise_digits mask = { .get = get, .ctx = &d };
+    noise_digits mask = { .get = noisy_get, .ctx = &d };
     memcpy(p.slice, in->slice, sizeof p.slice);
     p.lags = noise_has_filter(&p) ? in->lags : 0;
     return noise_reply_finish(w, &p, reply, &mask, add, in->memory, in->pool, in->coins);

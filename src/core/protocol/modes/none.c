@@ -39,7 +39,7 @@ done:
     return st;
 }
 
-static sefl_status finish(int64_t *w, const task *t, sefl_span masked, const mode_as *in)
+static sefl_status none_finish(int64_t *w, const task *t, sefl_span masked, const mode_as *in)
 {
     unmasking u = { .p = &t->ahe, .masked = masked.p, .seed = in->seed, .w = w };
     return pool_run(in->pool, t->ahe.units, 16, unmask, &u, NULL);
@@ -49,7 +49,7 @@ const release_mode mode_none = {
     .name = "none",
     .value_jumps = 10,
     .deviation = deviation,
-    .finish = finish,
+    .finish = none_finish,
     .happens = "No noise is added.",
     .as_never = "",
     .csp_never = "",

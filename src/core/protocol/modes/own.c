@@ -147,7 +147,7 @@ done:
     return st;
 }
 
-static sefl_status finish(int64_t *w, const task *t, sefl_span in_reply, const mode_as *in)
+static sefl_status own_finish(int64_t *w, const task *t, sefl_span in_reply, const mode_as *in)
 {
     sefl_status st = SEFL_OK;
     own_noise o = { .drawn = in->drawn };
@@ -169,7 +169,7 @@ const release_mode mode_own = {
     .derive = derive,
     .draw = draw,
     .reply = reply,
-    .finish = finish,
+    .finish = own_finish,
     .happens = "Each server adds its own noise; AS learns the sum with the noise of both servers.",
     .as_never = ", the exact sum, CSP's noise",
     .csp_never = "",

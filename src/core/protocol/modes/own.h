@@ -10,7 +10,7 @@
 #ifndef PROTOCOL_MODES_OWN_H
 #define PROTOCOL_MODES_OWN_H
 
-#include "mpc/noise/filter.h"
+#include "mpc/noise/noise_filter.h"
 #include "privacy/mechanism/dgauss.h"
 #include "protocol/task.h"
 
@@ -24,7 +24,7 @@ sefl_status own_law(dgauss *law, const task *t) SEFL_MUST_CHECK;
 double own_carries(const task *t);
 
 typedef struct own_filter {
-    uint8_t *memory; /* mpc/noise/filter.h; NULL: no filter */
+    uint8_t *memory; /* mpc/noise/noise_filter.h; NULL: no filter */
     unsigned bits;   /* of the grid below a fine step */
 } own_filter;
 

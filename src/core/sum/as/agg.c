@@ -86,7 +86,7 @@ static void worked(agg *a)
     a->retry_ms = 0;
 }
 
-static void finish(agg *a, agg_why why)
+static void agg_finish(agg *a, agg_why why)
 {
     a->m.phase = AGG_DONE;
     a->m.why = why;
@@ -120,15 +120,15 @@ static void next_round(agg *a)
     a->m.drop = false;
     a->expected = UINT32_MAX;
     if (a->m.why != AGG_WHY_NONE) {
-        finish(a, a->m.why);
+        agg_finish(a, a->m.why);
     } else if (a->m.skipped_in_row >= SKIPPED_IN_ROW_MAX) {
-        finish(a, AGG_WHY_TOO_FEW);
+        agg_finish(a, AGG_WHY_TOO_FEW);
     } else if (a->m.blocked_in_row >= AGG_BLOCKED_IN_ROW_MAX) {
-        finish(a, AGG_WHY_BLOCKED);
+        agg_finish(a, AGG_WHY_BLOCKED);
     } else if (a->t->patience > 0 && a->m.rounds_without_gain >= a->t->patience) {
-        finish(a, AGG_WHY_CONVERGED);
+        agg_finish(a, AGG_WHY_CONVERGED);
     } else if (a->m.round >= a->t->rounds) {
-        finish(a, AGG_WHY_ROUNDS);
+        agg_finish(a, AGG_WHY_ROUNDS);
     } else {
         a->m.round++;
         a->m.attempt = 0;
@@ -147,7 +147,7 @@ static void tick(agg *a, uint64_t now)
     if (a->retry_ms > now + ((uint64_t)BACKOFF_MS << BACKOFF_STEPS))
         a->retry_ms = now;
     if (a->m.phase < AGG_COLLECTING && a->m.why != AGG_WHY_NONE && a->link_busy != AGG_SIGN)
-        finish(a, a->m.why); /* no round is in progress */
+        agg_finish(a, a->m.why); /* no round is in progress */
     if (a->m.phase != AGG_COLLECTING)
         return;
     if (a->m.drop) {
@@ -295,7 +295,7 @@ static void put_off(agg *a)
 static void left(agg *a)
 {
     a->link_busy = AGG_WAIT;
-    finish(a, a->m.why == AGG_WHY_NONE ? AGG_WHY_CSP : a->m.why);
+    agg_finish(a, a->m.why == AGG_WHY_NONE ? AGG_WHY_CSP : a->m.why);
 }
 
 /* With `now`: drops the round in progress, unless its set is frozen. tick does the rest. */

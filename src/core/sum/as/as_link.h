@@ -42,7 +42,7 @@
 
 #include "base/coins.h"
 #include "base/log.h"
-#include "mpc/noise/pool.h"
+#include "mpc/noise/shares_pool.h"
 #include "protocol/enrol.h"
 #include "protocol/link.h"
 #include "store/ledger_port.h"
@@ -60,8 +60,9 @@ typedef struct as_link_config {
     sefl_log *log;
     const sefl_clock *clock; /* monotonic, for as_times; NULL: times are not measured */
     const sefl_clock *wall;  /* for HELLO; NULL: a CSP without a clock does not read it */
-    /* Joint noise: the pool of shares that lanes fill (noise/pool.h), and a function that waits
-     * until it has `count` shares for this attempt, or fails; NULL: nothing fills the pool. */
+    /* Joint noise: the pool of shares that lanes fill (noise/shares_pool.h), and a function that
+     * waits until it has `count` shares for this attempt, or fails; NULL: nothing fills the
+     * pool. */
     shares_pool *shares;
     sefl_status (*shares_wait)(void *ctx, uint64_t round, uint64_t attempt, uint64_t count);
     void *shares_ctx;

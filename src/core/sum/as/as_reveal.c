@@ -291,7 +291,7 @@ sefl_status as_output_form(const as_link *l, uint32_t *kind, size_t *bytes)
 }
 
 /* Computes from the output that answers v->m: w, and what AS keeps for later rounds. */
-static sefl_status finish(as_link *l, sefl_span output)
+static sefl_status as_reveal_finish(as_link *l, sefl_span output)
 {
     as_revealing *v = &l->revealing;
     const as_mask *m = &v->m;
@@ -328,7 +328,7 @@ static sefl_status finish_kept(as_link *l, sefl_span output)
     if (v->past.lags != v->m.lags)
         return lost(l, "CSP has revealed a sum that takes back noise of earlier rounds, and this "
                        "server's part of it is not here");
-    sefl_status st = finish(l, output);
+    sefl_status st = as_reveal_finish(l, output);
     return st == SEFL_EPROTO ? lost(l, sefl_last_error()) : st;
 }
 
@@ -347,7 +347,7 @@ sefl_status as_on_output(as_link *l, rd *r)
     sefl_span output = span_of(r->p, bytes);
     sha256_of(is, output);
     SEFL_NEED(memcmp(is, v->digest, sizeof is) == 0, SEFL_EPROTO, "CSP's output has changed");
-    v->st = (*v->kept ? finish_kept : finish)(l, output);
+    v->st = (*v->kept ? finish_kept : as_reveal_finish)(l, output);
     l->in_step = *v->kept || l->outcome == AS_LOST;
     if (!task_is_sealed(l->c.task) || (v->st != SEFL_OK && !l->in_step))
         return v->st;

@@ -10,8 +10,8 @@ enum { MEMORY_VERSION = 5, MODEL_BYTES = 8 + SHA256_BYTES, SIGNAL_BYTES = 16 };
 
 #define DAMAGED(what) "store: the " what " of round %" PRIu64 " is damaged"
 
-static sefl_status put(const as_store *s, as_record what, uint64_t round, uint64_t attempt,
-                       const sefl_buf *b)
+static sefl_status as_store_put(const as_store *s, as_record what, uint64_t round, uint64_t attempt,
+                                const sefl_buf *b)
 {
     return s->put(s->ctx, what, round, attempt, buf_span(b));
 }
@@ -100,7 +100,7 @@ sefl_status as_store_mask(const as_store *s, uint64_t round, const as_mask *m)
         goto done;
     }
     SEFL_TRY(as_mask_write(&b, m));
-    SEFL_TRY(put(s, AS_MASK, round, m->attempt, &b));
+    SEFL_TRY(as_store_put(s, AS_MASK, round, m->attempt, &b));
 done:
     as_mask_clear(&before);
     buf_clear(&b);
@@ -242,7 +242,7 @@ sefl_status as_store_verdict(const as_store *s, uint64_t round, const as_verdict
     SEFL_TRY(link_refusals_write(&b, v->refused, v->refused_n));
     st = s->get(s->ctx, AS_VERDICT, round, &before);
     *is_new = st == SEFL_ENOTFOUND;
-    SEFL_TRY(*is_new ? put(s, AS_VERDICT, round, 0, &b) : st);
+    SEFL_TRY(*is_new ? as_store_put(s, AS_VERDICT, round, 0, &b) : st);
     SEFL_CHECK(*is_new || (b.n == before.n && memcmp(b.p, before.p, b.n) == 0), SEFL_ECRYPTO,
                "CSP's verdict on round %" PRIu64 " differs from its earlier one", round);
 done:

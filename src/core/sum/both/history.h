@@ -1,4 +1,4 @@
-/* history: a server's memory of earlier rounds, for correlated noise (mpc/noise/filter.h).
+/* history: a server's memory of earlier rounds, for correlated noise (mpc/noise/noise_filter.h).
  *
  * Each server stores one record HISTORY per round:
  *

@@ -42,7 +42,7 @@
 #include "base/clock.h"
 #include "base/coins.h"
 #include "base/log.h"
-#include "mpc/noise/pool.h"
+#include "mpc/noise/shares_pool.h"
 #include "protocol/enrol.h"
 #include "protocol/task.h"
 #include "protocol/voucher.h"
@@ -71,7 +71,7 @@ typedef struct csp_config {
     pool *pool;
     const sefl_progress *stop; /* reports each decrypted unit; false ends the stream */
     sefl_log *log;
-    shares_pool *shares;     /* joint noise: the pool of shares that lanes fill (noise/pool.h) */
+    shares_pool *shares; /* joint noise: the pool of shares that lanes fill (noise/shares_pool.h) */
     const sefl_clock *clock; /* monotonic, for csp_times and the log; NULL: nothing is timed */
     /* Sealed tasks: the age of round keys, by boot time (base/clock.h); NULL, both: keys never
      * expire. boot_id: zeros if it is unknown. */

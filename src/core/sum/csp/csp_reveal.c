@@ -246,7 +246,7 @@ static sefl_status make_reply(csp *c, sefl_buf *out)
 /* ---- the masked sum -------------------------------------------------------------------------- */
 
 /* Completes the reveal after the whole sum is decrypted. */
-static sefl_status finish(csp *c)
+static sefl_status csp_reveal_finish(csp *c)
 {
     sefl_status st = SEFL_OK;
     csp_revealing *o = c->revealing;
@@ -288,7 +288,7 @@ sefl_status csp_on_sum(csp *c, rd *r)
     o->since = csp_now(c);
     c->times.decrypt += o->since - came;
     if (o->units == p->units)
-        SEFL_PASS(finish(c));
+        SEFL_PASS(csp_reveal_finish(c));
     return SEFL_OK;
 }
 

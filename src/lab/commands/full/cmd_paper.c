@@ -128,7 +128,7 @@ static sefl_status all_work(const wish *w, unsigned figures)
     return SEFL_OK;
 }
 
-static int run(void *self)
+static int cmd_paper_run(void *self)
 {
     wish *w = self;
     const sefl_progress stop = { .report = go_on };
@@ -190,7 +190,7 @@ const cli_command cmd_paper = {
     .example = "sefl paper --quick --figure dropout",
     CLI_OPTIONS(wish),
     CLI_SETTINGS(wish, flags),
-    CLI_RUN(run, NULL, NULL, 0),
+    CLI_RUN(cmd_paper_run, NULL, NULL, 0),
     .make_schema = experiment_schema,
     .interruptible = true,
 };

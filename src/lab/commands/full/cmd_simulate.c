@@ -315,7 +315,7 @@ static sefl_status check(session *s, size_t *closed)
     return s->serve ? sefl_at(web_server_check_loopback(s->serve_at.host), "--serve-at") : SEFL_OK;
 }
 
-static int run(void *self)
+static int cmd_simulate_run(void *self)
 {
     session *s = self;
     size_t closed = 0;
@@ -374,5 +374,5 @@ const cli_command cmd_simulate = {
         "A run writes config.yml, metrics.jsonl, model/, ledger, log and summary.json to DIR/NAME. "
         "If you repeat the command, it skips finished runs and resumes an interrupted run.",
     .example = "echo 'clients: 20' > experiment.yml && sefl simulate -c experiment.yml",
-    EXPERIMENT_COMMAND(session, .run = run),
+    EXPERIMENT_COMMAND(session, .run = cmd_simulate_run),
 };

@@ -289,7 +289,7 @@ done:
     return st;
 }
 
-static int run(void *options)
+static int cmd_sum_run(void *options)
 {
     const wish *d = options;
     const char *const schemes[] = { "pad", "paillier" };
@@ -332,5 +332,5 @@ const cli_command cmd_sum = {
              "the command compares it with the plain sum: the real protocol, in one process.",
     .example = "sefl sum --clients 4 --values 5000",
     CLI_OPTIONS(wish),
-    CLI_RUN(run, NULL, NULL, 0),
+    CLI_RUN(cmd_sum_run, NULL, NULL, 0),
 };

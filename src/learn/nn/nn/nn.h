@@ -10,7 +10,7 @@
 #include "base/pool.h"
 #include "model/bhm/bhm.h"
 #include "model/nn/kernels.h"
-#include "model/nn/plan.h"
+#include "model/nn/nn_plan.h"
 #include "model/train_steps.h"
 #include "seeded/seeded.h"
 

@@ -140,7 +140,7 @@ static sefl_status write_lines(audit_log *a)
 }
 
 /* With the lock. */
-static void add(audit_log *a, const char *kind, const log_field *fields)
+static void audit_log_enter(audit_log *a, const char *kind, const log_field *fields)
 {
     const size_t from = a->lines.n;
     if (a->failed != SEFL_OK)
@@ -164,7 +164,7 @@ static void add(audit_log *a, const char *kind, const log_field *fields)
 static void add_more(audit_log *a)
 {
     if (a->more > 0)
-        add(a, "more_refused", LOG_FIELDS(lf_u64("count", a->more)));
+        audit_log_enter(a, "more_refused", LOG_FIELDS(lf_u64("count", a->more)));
     if (a->n_seen > 0)
         memset(a->seen, 0, SEEN_PLACES * sizeof *a->seen);
     a->more = a->n_seen = 0;
@@ -220,7 +220,7 @@ void audit_log_add(audit_log *a, const char *kind, const log_field *fields)
     if (!a)
         return;
     pthread_mutex_lock(&a->lock);
-    add(a, kind, fields);
+    audit_log_enter(a, kind, fields);
     pthread_mutex_unlock(&a->lock);
 }
 
@@ -232,7 +232,7 @@ void audit_log_once(audit_log *a, const char *kind, const log_field *fields)
     pthread_mutex_lock(&a->lock);
     uint64_t *place = place_of(a, fields, &mark);
     if (!place || *place != mark)
-        add(a, kind, fields);
+        audit_log_enter(a, kind, fields);
     if (place && *place == 0)
         *place = mark, a->n_seen++;
     pthread_mutex_unlock(&a->lock);
@@ -244,7 +244,7 @@ static void refused(audit_log *a, const log_field *fields, x509_verdict_code cod
         return;
     pthread_mutex_lock(&a->lock);
     if (may_tell(a, fields, code))
-        add(a, "refused", fields);
+        audit_log_enter(a, "refused", fields);
     else
         a->more++;
     pthread_mutex_unlock(&a->lock);
@@ -444,7 +444,8 @@ static sefl_status sign(audit_log *a, uint8_t point[POINT_BYTES], bool *made)
         goto done;
     audit_signed_bytes(bytes, a->n, a->hash);
     SEFL_TRY(sign_make(sig, a->c.key, SIGN_AUDIT, span_of(bytes, sizeof bytes)));
-    add(a, "checkpoint", LOG_FIELDS(lf_str("signature", hex_write(hex, sig, sizeof sig))));
+    audit_log_enter(a, "checkpoint",
+                      LOG_FIELDS(lf_str("signature", hex_write(hex, sig, sizeof sig))));
     SEFL_TRY(a->failed);
     SEFL_TRY(wr_raw(&line, a->lines.p, a->lines.n));
     SEFL_TRY(sync_lines(a));
@@ -627,15 +628,15 @@ static sefl_status check_journal(audit_log *a)
         SEFL_CHECK(!rounds || empty, SEFL_ESTATE,
                    "the journal has rounds and names no checkpoint of %s: " NEW_LOG, a->path);
         if (rounds)
-            add(a, "log_lost", LOG_FIELDS(lf_u64("checkpoint", 0)));
+            audit_log_enter(a, "log_lost", LOG_FIELDS(lf_u64("checkpoint", 0)));
         goto done;
     }
     SEFL_TRY(st);
     SEFL_CHECK(b.n == POINT_BYTES, SEFL_EPROTO, "journal: a checkpoint of %zu bytes", b.n);
     if (empty) {
         log_error(a->c.log, "audit log lost: a new one begins", lf_str("file", a->path));
-        add(a, "log_lost",
-            LOG_FIELDS(lf_u64("checkpoint", load_u64(b.p)), lf_key("head", b.p + 8)));
+        audit_log_enter(a, "log_lost",
+                          LOG_FIELDS(lf_u64("checkpoint", load_u64(b.p)), lf_key("head", b.p + 8)));
         goto done;
     }
     SEFL_TRY(find_point(a, b.p));

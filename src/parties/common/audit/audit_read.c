@@ -113,7 +113,7 @@ sefl_status audit_entry_read(audit_entry *out, sefl_span line)
     return SEFL_OK;
 }
 
-static const audit_member *find(const audit_entry *e, const char *key, bool text)
+static const audit_member *audit_read_find(const audit_entry *e, const char *key, bool text)
 {
     for (unsigned i = 0; i < e->members; i++)
         if (e->member[i].is_text == text && strcmp(e->member[i].key, key) == 0)
@@ -123,7 +123,7 @@ static const audit_member *find(const audit_entry *e, const char *key, bool text
 
 bool audit_number(const audit_entry *e, const char *key, uint64_t *out)
 {
-    const audit_member *m = find(e, key, false);
+    const audit_member *m = audit_read_find(e, key, false);
     if (m)
         *out = m->number;
     return m != NULL;
@@ -131,7 +131,7 @@ bool audit_number(const audit_entry *e, const char *key, uint64_t *out)
 
 bool audit_text(const audit_entry *e, const char *key, sefl_span *out)
 {
-    const audit_member *m = find(e, key, true);
+    const audit_member *m = audit_read_find(e, key, true);
     if (m)
         *out = span_of(m->length ? e->text.p + m->from : NULL, m->length);
     return m != NULL;

@@ -1,9 +1,9 @@
 /* A server's operations on its own secrets in the online step (rounding, jumps, shares, noise), and
  * shares in the pool. */
 #include "base/ct.h"
+#include "mpc/noise/noise_quantise.h"
 #include "mpc/noise/online.h"
-#include "mpc/noise/pool.h"
-#include "mpc/noise/quantise.h"
+#include "mpc/noise/shares_pool.h"
 #include "support/digits.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
  * gives a result, a refused one gives zeros; a slice is written back as the same bytes, and a pool
  * gives out no value twice. */
 #include "mpc/noise/online.h"
-#include "mpc/noise/pool.h"
+#include "mpc/noise/shares_pool.h"
 #include "support/digits.h"
 #include "support/must.h"
 

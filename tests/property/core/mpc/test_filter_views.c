@@ -11,7 +11,7 @@
  * the releases before. In some runs the history of a round is lost.
  *
  * Widths: k = 4, t = 1, F = 2, gamma in quarters (2 bits). One value has the whole arithmetic of
- * noise/filter.h (support/filter_ref.h, which the unit test compares with it). A server's own coins
+ * noise/noise_filter.h (support/filter_ref.h, which the unit test compares with it). A server's own coins
  * are independent of everything else and part of its view: they are drawn at random, and everything
  * hidden is enumerated for each draw. */
 #include "support/check.h"

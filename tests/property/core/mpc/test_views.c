@@ -13,7 +13,7 @@
 
 #include "mpc/circuits/plain.h"
 #include "mpc/circuits/sampler.h"
-#include "mpc/noise/quantise.h"
+#include "mpc/noise/noise_quantise.h"
 #include "support/law.h"
 
 #include <stdlib.h>

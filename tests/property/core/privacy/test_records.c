@@ -1,7 +1,7 @@
 /* The noise that the protection of single records needs, without sampling. */
 #include "support/check.h"
 
-#include "privacy/plan.h"
+#include "privacy/dp_plan.h"
 
 /* The first row of docs/PRIVACY.md, section 9: 140 rounds that may all use a record, epsilon 8 and
  * delta 1e-5, 945,510 values. Sampling the clients amplifies nothing; a limit on rounds counts. */

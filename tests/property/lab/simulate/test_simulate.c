@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "fed/train.h"
-#include "privacy/filter.h"
+#include "fed/fed_train.h"
+#include "privacy/dp_filter.h"
 
 #include <math.h>
 

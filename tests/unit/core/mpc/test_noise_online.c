@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "crypto/ahe/paillier_pack.h"
+#include "mpc/noise/noise_quantise.h"
 #include "mpc/noise/online.h"
-#include "mpc/noise/quantise.h"
 #include "support/chi.h"
 #include "support/digits.h"
 #include "support/law.h"

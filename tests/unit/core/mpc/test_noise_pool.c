@@ -2,8 +2,8 @@
  * skipped value never comes back. */
 #include "support/check.h"
 
-#include "mpc/noise/pool.h"
 #include "mpc/noise/shares_plain.h"
+#include "mpc/noise/shares_pool.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The laws of one server's rounding and jumps. */
 #include "support/check.h"
 
-#include "mpc/noise/quantise.h"
+#include "mpc/noise/noise_quantise.h"
 #include "support/chi.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 
 #include "base/ct.h"
 #include "mpc/ot/ext.h"
-#include "mpc/ot/kernels.h"
+#include "mpc/ot/ot_kernels.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "support/check.h"
 
-#include "privacy/filter.h"
-#include "privacy/grid.h"
+#include "privacy/dp_filter.h"
+#include "privacy/dp_grid.h"
 
 #include <math.h>
 #include <string.h>
@@ -71,7 +71,7 @@ static void rises(void **state)
 
 enum { T = 11 };
 
-/* C as the inverse of B, by solving B x = e_i: independent of the recursion in filter.c. */
+/* C as the inverse of B, by solving B x = e_i: independent of the recursion in dp_filter.c. */
 static void inverse(double C[T][T], const dp_filter *f)
 {
     double B[T][T] = { 0 };

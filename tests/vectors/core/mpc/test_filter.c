@@ -3,7 +3,7 @@
 
 #include "base/span.h"
 #include "filter.h"
-#include "mpc/noise/filter.h"
+#include "mpc/noise/noise_filter.h"
 
 #include <string.h>
 
