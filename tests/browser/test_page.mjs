@@ -37,9 +37,9 @@ const tests = {
                 await text(page, '#sentence'),
             ),
         );
-        m.set({ phase: 'opening' });
+        m.set({ phase: 'revealing' });
         await until(
-            'opening',
+            'revealing',
             async () =>
                 (await text(page, '#sentence')) === 'Round 13 of 40 reveals the noisy sum of its updates.',
         );

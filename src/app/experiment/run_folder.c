@@ -153,7 +153,6 @@ static sefl_status read_member(void *ctx, jread *j, const sefl_buf *key)
         return SEFL_OK;                   \
     }
     STATE(GET)
-    GET("opened", revealed) /* its name in older runs */
     STATE_BITS(GET_BITS)
 #undef GET
 #undef GET_BITS

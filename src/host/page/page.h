@@ -49,7 +49,7 @@ typedef struct page_grid_ask {
     bool worst; /* the clients with most failures first; otherwise in order of appearance */
 } page_grid_ask;
 
-typedef enum page_download { PAGE_MODEL, PAGE_REPORT, PAGE_LEDGER, PAGE_DOWNLOADS } page_download;
+typedef enum page_download { PAGE_MODEL, PAGE_REPORT, PAGE_LEDGER } page_download;
 
 /* A download: a file, or bytes if path is "". */
 typedef struct page_file {

@@ -375,8 +375,8 @@ static const struct {
     [AGG_SKIPPED] = { skipped, IN(SKIPPING) },
 };
 
-static const char *const phase_names[AGG_PHASES] = { "starting", "signing", "collecting",
-                                                     "freezing", "opening", "releasing",
+static const char *const phase_names[AGG_PHASES] = { "starting", "signing",   "collecting",
+                                                     "freezing", "revealing", "releasing",
                                                      "skipping", "done" };
 
 const char *agg_phase_name(agg_phase phase)

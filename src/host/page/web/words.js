@@ -54,7 +54,7 @@ const phases = {
     signing: (st) => `${roundOf(st)} begins: the two servers sign its header.`,
     collecting,
     freezing: (st) => `${roundOf(st)} closes: the servers agree on the updates that count.`,
-    opening: (st) => `${roundOf(st)} reveals the noisy sum of its updates.`,
+    revealing: (st) => `${roundOf(st)} reveals the noisy sum of its updates.`,
     releasing: (st) => `${roundOf(st)} releases the next model.`,
     skipping: (st) => `${roundOf(st)} is skipped. Nothing of it is revealed or charged.`,
     done: (st) =>
@@ -112,7 +112,7 @@ export function problems(st, now) {
     else if (st.healthy === false)
         out.push([
             'bad',
-            st.phase === 'opening'
+            st.phase === 'revealing'
                 ? 'The reveal of this round failed, and the server tries again.'
                 : 'The server reports that it is not healthy.',
             st.why ? `${st.why}.` : 'Its log says why.',
