@@ -39,7 +39,7 @@
  * (proof in docs/PROTOCOL.md; [GKWWY20] has a similar theorem). With 2^80 calls the advantage is at
  * most 2^-42, whatever the number of gates. The bound of a fixed-key hash such as TMMO grows with
  * p*q; with the 2^30 half-gates of a large round it is void from 2^97 calls on. Requirements: delta
- * and S are fresh per attempt; each T is used once under one delta (give each circuit its own
+ * and S are fresh per session; each T is used once under one delta (give each circuit its own
  * range: gc_tweaks); the input labels of two copies are independent or equal.
  *
  * LANE KEYS. A lane may mix in its own key instead of its number: y = s(x) ^ kappa_l. The garbler
