@@ -62,6 +62,7 @@ cp south/csp.card mail/
 expect 1 "$SEFL" operator task north --text made/valid.txt; says "pass its card with --peer"
 by North operator task north --peer mail/csp.card --digits "$south" --text made/valid.txt --rounds 1
 says "epsilon 3"; says "with 3 to 5 sites"; says "after 10 min"; says "needs about"
+says "Mode joint: CSP must be honest"; says " under own, "; says "SEFL proposes"
 cp north/tasks/task/task.half mail/
 expect 1 "$SEFL" operator task north --text made/valid.txt; says "already exists"
 expect 2 "$SEFL" operator sign north --task mail/task.half --yes; says "AS's folder"

@@ -115,6 +115,7 @@ expect 1 "$SEFL" task show real.json; says "floating-point"
 expect 0 "$SEFL" task show --explain t.signed
 says "Who can learn what"; says "AS and CSP together"; says "EVERY UPDATE"; says "epsilon at most 20"
 says "against a server"; says "against everybody else"; says "other data replaced it"; says "noise over signal"
+says "MAY LEAVE OUT THE NOISE"; says "Mode joint: CSP must be honest"; says "SEFL proposes"
 says_not "no differential privacy claimed"
 expect 0 "$SEFL" task new --out off.json $keys $files $both --set privacy.noise=none --set privacy.claim=none
 expect 0 "$SEFL" task new --out z.json $keys $files $both --set privacy.z=2 --set privacy.early_end=true

@@ -5,10 +5,10 @@
 #ifndef SIMULATE_PLAN_NEED_H
 #define SIMULATE_PLAN_NEED_H
 
-#include "protocol/task.h"
+#include "protocol/task_budget.h"
 
-#define PLAN_RATIO_BAD  1.0
-#define PLAN_RATIO_GOOD (1.0 / 3)
+#define PLAN_RATIO_BAD  TASK_RATIO_DROWNS
+#define PLAN_RATIO_GOOD TASK_RATIO_SLOW
 #define PLAN_EPSILON    8.0
 
 /* The requirements of a claim (epsilon, delta) over all rounds of a task: joint noise with this z,

@@ -78,6 +78,7 @@ typedef struct org_task_report {
     uint32_t absent; /* sites with a token that have not enrolled yet */
     uint64_t rounds;
     char deadline[ORG_DEADLINE_TEXT]; /* task_explain_deadline */
+    char mode[ORG_DEADLINE_TEXT];     /* task_explain_mode */
     bool claim, unit_record;
     double epsilon, z;
     double noise_over_signal;            /* task_noise_clients over task_cohort */

@@ -102,14 +102,24 @@ static sefl_status make_files(drafting *d)
     return draft_hash(&d->s, "valid.sha256", valid);
 }
 
+/* Copies what `explain` says about a task. */
+static sefl_status in_words(char out[ORG_DEADLINE_TEXT], const task *t,
+                            sefl_status (*explain)(sefl_buf *out, const task *t))
+{
+    sefl_buf text = { .max = ORG_DEADLINE_TEXT - 1 };
+    sefl_status st = explain(&text, t);
+    if (st == SEFL_OK)
+        snprintf(out, ORG_DEADLINE_TEXT, "%.*s", (int)text.n, (const char *)text.p);
+    buf_clear(&text);
+    return st;
+}
+
 static sefl_status note(drafting *d, const task *t)
 {
     org_task_report *r = &d->report;
-    sefl_buf text = { .max = sizeof r->deadline - 1 };
-    sefl_status st = task_explain_deadline(&text, t);
+    sefl_status st = in_words(r->deadline, t, task_explain_deadline);
     if (st == SEFL_OK)
-        snprintf(r->deadline, sizeof r->deadline, "%.*s", (int)text.n, (const char *)text.p);
-    buf_clear(&text);
+        st = in_words(r->mode, t, task_explain_mode);
     memcpy(r->id, t->id, sizeof r->id);
     task_file_name(r->name, t);
     r->enrolled = t->enrolled;

@@ -299,7 +299,7 @@ static sefl_status make_model(build *b)
 static sefl_status make_task(build *b)
 {
     sefl_status st = SEFL_OK;
-    sefl_buf document = { 0 }, signed_ = { 0 };
+    sefl_buf document = { 0 }, signed_ = { 0 }, mode = { 0 };
     task t = { 0 };
     float *theta = NULL;
     pinned keys;
@@ -318,6 +318,8 @@ static sefl_status make_task(build *b)
     SEFL_TRY(ledger_create(dir_in(&b->at, "csp/ledger"), t.population));
     memcpy(b->report.task, t.id, sizeof b->report.task);
     task_turns_warning(b->report.turns_warning, &t);
+    SEFL_TRY(task_explain_mode(&mode, &t));
+    snprintf(b->report.mode, sizeof b->report.mode, "%.*s", (int)mode.n, (const char *)mode.p);
     b->report.params = t.params;
     b->report.values = t.values;
     b->report.update_bytes = task_body_bytes(&t);
@@ -326,6 +328,7 @@ done:
     task_clear(&t);
     buf_clear(&document);
     buf_clear(&signed_);
+    buf_clear(&mode);
     return st;
 }
 

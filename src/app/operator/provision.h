@@ -66,6 +66,7 @@ typedef struct provision_report {
     double best_perplexity;              /* of the text generator on valid.txt; 0: none */
     host_port as, csp;                   /* with `hosts`: where the servers will be */
     char turns_warning[TASK_TURNS_TEXT]; /* "": none */
+    char mode[512];                      /* task_explain_mode */
 } provision_report;
 
 /* Creates the federation. SEFL_EEXIST if the folder is not empty. progress counts steps. */

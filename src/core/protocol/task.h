@@ -255,5 +255,7 @@ sefl_status task_explain(struct sefl_buf *out, const task *t) SEFL_MUST_CHECK;
 /* Appends, in the same words, how long a round lasts and what a missing site costs; every line
  * begins with two spaces. */
 sefl_status task_explain_deadline(struct sefl_buf *out, const task *t) SEFL_MUST_CHECK;
+/* Likewise the mode and its price, and what the other mode with noise would cost. */
+sefl_status task_explain_mode(struct sefl_buf *out, const task *t) SEFL_MUST_CHECK;
 
 #endif

@@ -58,6 +58,36 @@ double task_noise_clients(const task *t)
                                : 0;
 }
 
+/* Noise over signal if the task had this mode. */
+static double ratio_under(const task *t, task_noise noise)
+{
+    task as_if = *t; /* owns nothing */
+    double here, there, more = 1;
+    as_if.noise = noise;
+    const release_mode *mode = task_mode(&as_if);
+    as_if.sigma_steps = 0;
+    if (t->claim && mode->noisy && noise != t->noise &&
+        (!mode->derive || mode->derive(&as_if) == SEFL_OK) && task_budget_z(&here, t) == SEFL_OK &&
+        task_budget_z(&there, &as_if) == SEFL_OK)
+        more = there / here; /* the laws need almost the same z */
+    return more * task_noise_clients(&as_if) / task_cohort(t);
+}
+
+static unsigned harm(double ratio)
+{
+    return (ratio > TASK_RATIO_SLOW) + (ratio > TASK_RATIO_DROWNS);
+}
+
+task_choice task_compare_modes(const task *t)
+{
+    task_choice c = { .proposed = TASK_NOISE_OWN };
+    for (unsigned i = 0; i < RELEASE_MODE_COUNT; i++)
+        c.ratio[i] = ratio_under(t, (task_noise)i);
+    if (harm(c.ratio[TASK_NOISE_OWN]) > harm(c.ratio[TASK_NOISE_JOINT]))
+        c.proposed = TASK_NOISE_JOINT;
+    return c;
+}
+
 bool task_turns_warning(char out[TASK_TURNS_TEXT], const task *t)
 {
     const uint64_t most = t->max_rounds_per_client, apart = t->separation;

@@ -208,6 +208,24 @@ sefl_status task_explain_deadline(sefl_buf *out, const task *t)
     return wr_fmt(out, "  Ten skipped rounds in a row end the task.\n");
 }
 
+sefl_status task_explain_mode(sefl_buf *out, const task *t)
+{
+    const task_choice c = task_compare_modes(t);
+    const double own = c.ratio[TASK_NOISE_OWN], joint = c.ratio[TASK_NOISE_JOINT];
+    char text[RELEASE_MODE_TEXT];
+    release_mode_text(text, task_mode(t), task_is_sealed(t));
+    SEFL_PASS(wr_fmt(out, "  Mode %s.\n", text));
+    if (!task_mode(t)->noisy || !task_is_sealed(t))
+        return SEFL_OK;
+    return wr_fmt(
+        out, "  Noise over signal: %.3g under own, %.3g under joint. SEFL proposes %s%s.\n", own,
+        joint, release_modes[c.proposed]->name,
+        c.proposed == TASK_NOISE_OWN
+            ? joint > TASK_RATIO_DROWNS ? ": under joint too, noise drowns the updates" : ""
+        : own > TASK_RATIO_DROWNS ? ": under own, noise drowns the updates"
+                                  : ": under own, learning is slow");
+}
+
 static sefl_status cheating_as(sefl_buf *out, const task *t)
 {
     if (!task_is_sealed(t))
@@ -226,6 +244,25 @@ static sefl_status cheating_as(sefl_buf *out, const task *t)
         out, "  an AS that cheats  may spoil the result; %s, as long as CSP follows the protocol\n",
         t->claim ? "the guarantee against a server, below, holds against it too"
                  : "learns no exact sum");
+}
+
+static sefl_status cheating_csp(sefl_buf *out, const task *t)
+{
+    if (!task_is_sealed(t))
+        return wr_fmt(out, "  a CSP that cheats  is not covered either: every claim requires a CSP "
+                           "that follows the protocol\n");
+    if (!task_mode(t)->noisy)
+        return wr_fmt(out, "  a CSP that cheats  may spoil the result or drop clients\n");
+    if (task_mode(t)->shares)
+        return wr_fmt(out,
+                      "  a CSP that cheats  MAY LEAVE OUT THE NOISE: AS and those who see the "
+                      "models then learn more\n"
+                      "                     than %s. AS audits some of its noise\n",
+                      t->claim ? "the guarantee allows" : "they should");
+    return wr_fmt(out,
+                  "  a CSP that cheats  may spoil the result or drop clients; %s, as long as AS "
+                  "follows the protocol\n",
+                  t->claim ? "the guarantee holds against it too" : "learns no exact sum");
 }
 
 static sefl_status who_learns_what(sefl_buf *out, const task *t)
@@ -261,6 +298,7 @@ static sefl_status who_learns_what(sefl_buf *out, const task *t)
              "not collude\n"
              "  a hostile client   may spoil the result; learns no key and no other update\n"));
     SEFL_PASS(cheating_as(out, t));
+    SEFL_PASS(cheating_csp(out, t));
     if (!mode->noisy)
         SEFL_PASS(wr_fmt(out,
                          "\n"
@@ -457,12 +495,12 @@ static sefl_status guarantee(sefl_buf *out, const story *s)
 /* Compares the norm of the noise with the largest possible norm of the sum. */
 static sefl_status usefulness(sefl_buf *out, const task *t)
 {
+    SEFL_PASS(wr_fmt(out, "\nWhat it costs (honest: follows the protocol)\n"));
+    SEFL_PASS(task_explain_mode(out, t));
     if (!task_mode(t)->noisy)
         return SEFL_OK;
     const double cohort = task_cohort(t), need = task_noise_clients(t), ratio = need / cohort;
     return wr_fmt(out,
-                  "\n"
-                  "What it costs\n"
                   "  noise over signal %.3g: the noise is %s than the largest possible sum of %.4g "
                   "clients%s\n"
                   "  (%s x sqrt(values) / clients, for any clip).\n"

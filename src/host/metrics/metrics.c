@@ -17,6 +17,7 @@ run_facts metrics_facts(const task *t)
     snprintf(f.version, sizeof f.version, "%s", METRICS_VERSION);
     snprintf(f.protection, sizeof f.protection, "sefl");
     snprintf(f.noise, sizeof f.noise, "%s", task_mode(t)->name);
+    release_mode_text(f.mode, task_mode(t), task_is_sealed(t));
     snprintf(f.z, sizeof f.z, "%s", task_mode(t)->noisy ? t->z : "0");
     dp_filter_text(f.filter, &t->filter);
     snprintf(f.unit, sizeof f.unit, "%s", task_unit_name(t->unit));

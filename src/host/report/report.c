@@ -353,6 +353,8 @@ static sefl_status words_facts(sefl_buf *out, const report *r)
     if (*date)
         SEFL_PASS(
             wr_fmt(out, "date        %s%s%s\n", date, *f->version ? ", sefl " : "", f->version));
+    if (*f->mode)
+        SEFL_PASS(wr_fmt(out, "mode        %s\n", f->mode));
     return SEFL_OK;
 }
 

@@ -39,6 +39,7 @@ static void write_facts(json *j, const report *r)
     fact(j, "Date", date);
     fact(j, "Task id", f->task);
     fact(j, "Version", f->version);
+    fact(j, "Mode", f->mode);
     fact(j, "Noise multiplier z", f->z);
     fact(j, "Correlated noise (filter)", f->filter);
     fact(j, "Kind", !*f->task ? "" : f->simulated ? "simulation" : "federation");

@@ -91,6 +91,7 @@ typedef struct run_line {
     X(noise, 16)      /* the release mode (protocol/modes/names.h), or central */       \
     X(z, 24)                                                                            \
     X(filter, 24) /* of correlated noise, as in privacy.filter */                       \
+    X(mode, 160)  /* which server must be honest, and the mode's price, in words */     \
     X(unit, 16)   /* what the claim protects: client or record */                       \
     X(text, 64)   /* hash of the public validation text */
 #define RUN_FACT_NUMBERS(X)                                                  \

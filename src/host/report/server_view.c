@@ -99,6 +99,7 @@ static void write_task(json *j, const server_view *s)
     text(j, "id", f->task);
     text(j, "name", f->name);
     text(j, "noise", f->noise);
+    text(j, "mode", f->mode);
     text(j, "z", f->z);
     text(j, "unit", f->unit);
     number(j, "rounds", f->rounds);

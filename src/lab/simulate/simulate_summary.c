@@ -18,8 +18,10 @@ sefl_status simulate_log(uint64_t *bytes, const char *path, run_line *l, const t
     snprintf(f.protection, sizeof f.protection, "%s", p->name);
     if (!p->quantises)
         *f.filter = 0;
-    if (p->shown)
+    if (p->shown) {
         snprintf(f.noise, sizeof f.noise, "%s", p->shown);
+        *f.mode = 0; /* there is one server */
+    }
     return run_log_append(bytes, path, l, &f);
 }
 

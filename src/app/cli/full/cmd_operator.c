@@ -271,6 +271,7 @@ static sefl_status do_task(void *options_)
         printf("privacy   NO CLAIM: a rehearsal. After its first round, no task of this population "
                "can ever\n          claim an epsilon again. Sites must set claim_none: true in "
                "policy.yml\n");
+    printf("%s", r.mode);
     if (r.threshold < TASK_POLICY_CLIENTS)
         fprintf(stderr,
                 "sefl: a new site's policy.yml refuses this task: it wants at least %d sites in a "

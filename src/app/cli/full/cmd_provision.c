@@ -74,9 +74,9 @@ static void print_text(const provision_config *c, const provision_report *r, con
     if (r->words > 0)
         printf("text      %s, %" PRIu64 " to %" PRIu64 " tokens per client\n",
                c->data ? c->data : "generated", r->tokens_least, r->tokens_most);
-    printf("\nWhat it protects, and from whom:\n"
+    printf("%s\nWhat it protects, and from whom:\n"
            "  sefl task show %s/public/task.signed --explain\n",
-           f);
+           r->mode, f);
     if (c->hosts)
         print_kits(f, r);
     else

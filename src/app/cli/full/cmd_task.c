@@ -217,8 +217,11 @@ static sefl_status task_new(void *options)
     sha256_of(id, buf_span(&w->result));
     if (task_turns_warning(warning, &w->t))
         fprintf(stderr, "sefl task: warning: %s\n", warning);
-    printf("%s: task %s\nnext: 'sefl task show --explain %s', then both servers sign it\n", w->out,
-           hex_write(hex, id, 32), w->out);
+    printf("%s: task %s\n", w->out, hex_write(hex, id, 32));
+    buf_clear(&w->result);
+    SEFL_PASS(task_explain_mode(&w->result, &w->t));
+    printf("%.*snext: 'sefl task show --explain %s', then both servers sign it\n", (int)w->result.n,
+           (const char *)w->result.p, w->out);
     return SEFL_OK;
 }
 

@@ -42,6 +42,8 @@ const release_mode mode_joint = {
     .deviation = deviation,
     .reply = reply,
     .finish = joint_finish,
+    .trust = "CSP must be honest, and AS audits its noise; AS may cheat",
+    .price = "before each round the servers exchange about 1.1 kB a value",
     .happens = "Both servers together add noise that neither of them knows, and only then does AS "
                "learn the sum.",
     .as_never = ", the exact sum, the noise",

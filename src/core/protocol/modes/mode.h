@@ -93,6 +93,10 @@ typedef struct release_mode {
      * crash computes the same w. */
     sefl_status (*finish)(int64_t *w, const struct task *t, sefl_span reply, const mode_as *in);
 
+    /* For people who choose a mode (release_mode_text). An honest server follows the protocol. */
+    const char *trust; /* with scheme pad: which server must be honest */
+    const char *price;
+
     /* sefl task show --explain */
     const char *happens;   /* who adds noise, and what AS learns */
     const char *as_never;  /* what AS never learns, after "one client's update" */
@@ -107,6 +111,11 @@ const release_mode *release_mode_named(sefl_span name);
 /* Parses a list such as "joint, own" into a set: bit i for release_modes[i]. SEFL_EINVAL for an
  * unknown name or an empty list; the message begins with `what`. */
 sefl_status release_modes_parse(uint32_t *set, const char *what, const char *list) SEFL_MUST_CHECK;
+
+enum { RELEASE_MODE_TEXT = 160 };
+/* Writes what a mode asks and costs in plain words, such as "own: one honest server is enough ...;
+ * the model carries ...". sealed: the task's scheme is pad. */
+void release_mode_text(char out[RELEASE_MODE_TEXT], const release_mode *m, bool sealed);
 
 const release_mode *task_mode(const struct task *t);
 

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define DECLARE(NAME, name, text) extern const release_mode mode_##name;
@@ -44,6 +45,12 @@ sefl_status release_modes_parse(uint32_t *set, const char *what, const char *lis
     SEFL_NEED(found, SEFL_EINVAL, "%s is empty, so the client would refuse every task", what);
     *set = found;
     return SEFL_OK;
+}
+
+void release_mode_text(char out[RELEASE_MODE_TEXT], const release_mode *m, bool sealed)
+{
+    snprintf(out, RELEASE_MODE_TEXT, "%s: %s; %s", m->name,
+             sealed ? m->trust : "with paillier, both servers must be honest", m->price);
 }
 
 const release_mode *task_mode(const task *t)

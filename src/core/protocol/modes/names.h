@@ -8,8 +8,9 @@
 /* clang-format off */
 #define RELEASE_MODES(M)                                                                           \
     M(NONE, none, "none adds no noise, so everybody learns the exact average")                     \
-    M(JOINT, joint, "with joint, the servers draw the noise together, but neither knows it")       \
-    M(OWN, own, "with own, each server adds its own noise, which doubles the variance")
+    M(JOINT, joint, "with joint, the servers draw one noise together, and CSP must be honest")     \
+    M(OWN, own, "with own, each server adds its own noise, which doubles the variance, and one "   \
+                "honest server is enough")
 /* clang-format on */
 
 /* These numbers never appear on the wire. */

@@ -342,6 +342,7 @@ function drawPrivacy() {
             `The bound protects ${unit}${known(p.delta) ? `, at delta ${small(p.delta)}` : ''}` +
                 `${state.task?.z ? `, with noise multiplier z = ${number(Number(state.task.z))}` : ''}.`,
         ),
+        state.task?.mode ? h('p', { class: 'soft' }, `Mode ${state.task.mode}.`) : null,
     );
 }
 

@@ -200,6 +200,123 @@ static void test_mode_tables(void **state)
     task_clear(&t);
 }
 
+/* ---- a user chooses a mode ------------------------------------------------------------------- */
+
+static void test_mode_words(void **state)
+{
+    (void)state;
+    char text[RELEASE_MODE_TEXT];
+    for (unsigned i = 0; i < 2 * RELEASE_MODE_COUNT; i++) {
+        const release_mode *m = release_modes[i / 2];
+        const bool sealed = i % 2;
+        release_mode_text(text, m, sealed);
+        assert_true(strlen(text) < RELEASE_MODE_TEXT - 1); /* it is whole */
+        assert_ptr_equal(strstr(text, m->name), text);
+        assert_true((strstr(text, m->trust) != NULL) == sealed);
+        assert_true((strstr(text, "both servers must be honest") != NULL) == !sealed);
+        assert_string_equal(text + strlen(text) - strlen(m->price), m->price);
+    }
+    /* what task show --explain adds about a server that cheats */
+    static const struct {
+        const char *set[2], *scheme, *mode, *as, *csp;
+    } c[] = {
+        { { "privacy.noise=own", "privacy.claim=dp" },
+          "crypto.scheme=pad",
+          "Mode own: one honest server is enough, whichever it is; the model carries",
+          "an AS that cheats  may spoil the result; the guarantee against a server",
+          "drop clients; the guarantee holds against it too, as long as AS follows the protocol" },
+        { { "privacy.noise=joint", "privacy.claim=dp" },
+          "crypto.scheme=pad",
+          "Mode joint: CSP must be honest",
+          "an AS that cheats  may spoil the result; the guarantee against a server",
+          "a CSP that cheats  MAY LEAVE OUT THE NOISE" },
+        { { "privacy.noise=own", "privacy.claim=none" },
+          "crypto.scheme=pad",
+          "Mode own: one honest server",
+          "learns no exact sum, as long as CSP",
+          "learns no exact sum, as long as AS" },
+        { { "privacy.noise=none", "privacy.claim=none" },
+          "crypto.scheme=pad",
+          "Mode none: AS learns the exact sums",
+          "an AS that cheats  learns the exact sum",
+          "a CSP that cheats  may spoil the result or drop clients\n" },
+        { { "privacy.noise=own", "privacy.claim=none" },
+          "crypto.scheme=paillier",
+          "Mode own: with paillier, both servers must be honest;",
+          "an AS that cheats  MAY LEARN ONE CLIENT'S UPDATE",
+          "a CSP that cheats  is not covered either" },
+    };
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        task t;
+        sefl_buf words = { 0 };
+        CHECK_OK(sample_task(&t, c[i].set[0], c[i].set[1], c[i].scheme, NULL));
+        CHECK_OK(task_explain(&words, &t));
+        if (!has(&words, c[i].mode) || !has(&words, c[i].as) || !has(&words, c[i].csp))
+            fail_msg("case %zu: %.*s", i, (int)words.n, (const char *)words.p);
+        assert_true(has(&words, "SEFL proposes") == (i < 3));
+        buf_clear(&words);
+        task_clear(&t);
+    }
+}
+
+/* What the other mode would cost is what a task with that mode costs. */
+static void test_compare_modes(void **state)
+{
+    (void)state;
+    static const char *const more[][3] = {
+        { "privacy.epsilon=8", "rounds.max_per_client=7", "rounds.separation=1" },
+        { "privacy.filter=2048", "rounds.max_per_client=4", "rounds.separation=2" },
+        { "privacy.unit=record", "privacy.records_max=9", "rounds.separation=1" },
+    };
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        task own, joint;
+        CHECK_OK(sample_task(&own, "privacy.noise=own", "rounds.count=40", more[i][0], more[i][1],
+                             more[i][2], NULL));
+        CHECK_OK(sample_task(&joint, "privacy.noise=joint", "rounds.count=40", more[i][0],
+                             more[i][1], more[i][2], NULL));
+        const task_choice a = task_compare_modes(&own), b = task_compare_modes(&joint);
+        const double want[] = { 0, task_noise_clients(&joint) / task_cohort(&joint),
+                                task_noise_clients(&own) / task_cohort(&own) };
+        for (unsigned m = 0; m < RELEASE_MODE_COUNT; m++) {
+            assert_true(fabs(a.ratio[m] - want[m]) <= 2e-5 * want[m]);
+            assert_true(fabs(b.ratio[m] - want[m]) <= 2e-5 * want[m]);
+        }
+        assert_true(want[2] / want[1] > 1.405 && want[2] / want[1] < 1.4142);
+        task_clear(&own), task_clear(&joint);
+    }
+    /* own, unless it harms where joint does not */
+    static const struct {
+        double joint; /* ratio */
+        task_noise proposed;
+        const char *why;
+    } c[] = {
+        { 0.2, TASK_NOISE_OWN, "SEFL proposes own.\n" },
+        { 0.3, TASK_NOISE_JOINT, "joint: under own, learning is slow" },
+        { 0.5, TASK_NOISE_OWN, "SEFL proposes own.\n" },
+        { 0.8, TASK_NOISE_JOINT, "joint: under own, noise drowns the updates" },
+        { 1.1, TASK_NOISE_OWN, "own: under joint too, noise drowns the updates" },
+    };
+    task unit;
+    CHECK_OK(sample_task(&unit, "privacy.claim=none", "privacy.z=1", NULL));
+    const double per_z = task_noise_clients(&unit) / task_cohort(&unit);
+    task_clear(&unit);
+    for (size_t i = 0; i < 2 * (sizeof c / sizeof *c); i++) {
+        char z[40];
+        task t;
+        sefl_buf words = { 0 };
+        snprintf(z, sizeof z, "privacy.z=%.6f", c[i / 2].joint / per_z);
+        CHECK_OK(sample_task(&t, "privacy.claim=none", z,
+                             i % 2 ? "privacy.noise=own" : "privacy.noise=joint", NULL));
+        const task_choice got = task_compare_modes(&t);
+        assert_true(fabs(got.ratio[TASK_NOISE_JOINT] / c[i / 2].joint - 1) < 1e-3);
+        assert_int_equal(got.proposed, c[i / 2].proposed);
+        CHECK_OK(task_explain_mode(&words, &t));
+        assert_true(has(&words, c[i / 2].why));
+        buf_clear(&words);
+        task_clear(&t);
+    }
+}
+
 /* ---- the target epsilon ---------------------------------------------------------------------- */
 
 /* Without a z, the document gets the smallest one that all rounds keep the target with. */
@@ -298,8 +415,9 @@ static void test_several_records(void **state)
     (void)state;
     task t;
     sefl_buf words = { 0 };
-    CHECK_OK(sample_task(&t, "privacy.unit=record", "privacy.records_max=10", "privacy.z=7.563",
-                         "rounds.count=140", "privacy.epsilon=8.0005", "privacy.delta=1e-5", NULL));
+    CHECK_OK(sample_task(&t, "privacy.unit=record", "privacy.noise=joint", "privacy.records_max=10",
+                         "privacy.z=7.563", "rounds.count=140", "privacy.epsilon=8.0005",
+                         "privacy.delta=1e-5", NULL));
     CHECK_OK(task_explain(&words, &t));
     CHECK_OK(wr_u8(&words, 0));
     const char *text = (const char *)words.p;
@@ -517,6 +635,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_classic_epsilon), cmocka_unit_test(test_sampling_and_divisor),
         cmocka_unit_test(test_noise_modes),     cmocka_unit_test(test_mode_tables),
+        cmocka_unit_test(test_mode_words),      cmocka_unit_test(test_compare_modes),
         cmocka_unit_test(test_z_of_epsilon),    cmocka_unit_test(test_record_turns),
         cmocka_unit_test(test_several_records), cmocka_unit_test(test_filter),
         cmocka_unit_test(test_carries),         cmocka_unit_test(test_turns_end),
