@@ -99,6 +99,7 @@ fed_provision records --clients 3 --words 600 --vocab "$dir/open/vocab.txt" --in
     --set privacy.epsilon=20 --set privacy.delta=1e-5 --set rounds.count=2 --set training.epochs=0 --set training.steps=1 \
     --set privacy.unit=record --set privacy.records_max=40 --set privacy.record_turns=1
 "$SEFL" task show --explain "$fed/public/task.json" > "$dir/explained" || fail "task show"
+grep -q "Mode own: one honest server is enough" "$dir/provision.out" || fail "the default: $(cat "$dir/provision.out")"
 grep -q "for 608 values" "$dir/provision.out" || fail "the update is not the body: $(cat "$dir/provision.out")"
 grep -q "Each round uses at most 40 records of a client" "$dir/explained" || fail "$(cat "$dir/explained")"
 grep -q "A record is used in at most 1 of the 2 rounds" "$dir/explained" || fail "$(cat "$dir/explained")"
@@ -108,7 +109,7 @@ everybody_done 60
 audit "rounds 2 released 2 skipped 0 receipts 6"
 for l in csp aggregator clients/client-01; do
     "$SEFL" privacy spent "$fed/$l/ledger" > "$dir/spent" || fail "privacy spent"
-    grep -q "unit record, joint noise, z 1, rate 1," "$dir/spent" || fail "$(cat "$dir/spent")"
+    grep -q "unit record, discrete noise, z 1, rate 1," "$dir/spent" || fail "$(cat "$dir/spent")"
     grep -q "FOR A RECORD" "$dir/spent" || fail "$(cat "$dir/spent")"
     grep -q "each is charged for at most 1 of 2 rounds" "$dir/spent" || fail "$(cat "$dir/spent")"
 done

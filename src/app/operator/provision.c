@@ -17,6 +17,7 @@
 #include "operator/kits.h"
 #include "operator/provision_ids.h"
 #include "operator/secret.h"
+#include "protocol/modes/mode.h"
 #include "protocol/task_make.h"
 #include "protocol/task_model.h"
 #include "protocol/task_profile.h"
@@ -418,7 +419,7 @@ static sefl_status write_clients(build *b)
     char rules[256];
     int n = snprintf(rules, sizeof rules, "clients_min=%s noise_modes=%s claim_none=%s",
                      settings_text(&b->task, "rounds.threshold"),
-                     settings_text(&b->task, "privacy.noise"), none ? "true" : "false");
+                     task_settings_mode(&b->task)->name, none ? "true" : "false");
     if (!none)
         snprintf(rules + n, sizeof rules - (size_t)n, " epsilon_per_task=%s epsilon_total=%s",
                  epsilon, epsilon);

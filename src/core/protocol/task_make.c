@@ -80,9 +80,18 @@ done:
     return st;
 }
 
+/* Few clients with many records each: nobody need trust one of the servers more. */
+static const char *noise_of(const settings *s)
+{
+    const bool follows = !settings_given(s, "privacy.noise") &&
+                         settings_is(s, "privacy.unit", "record") &&
+                         settings_is(s, "crypto.scheme", "pad");
+    return follows ? release_modes[TASK_NOISE_OWN]->name : settings_text(s, "privacy.noise");
+}
+
 const release_mode *task_settings_mode(const settings *s)
 {
-    return release_mode_named(span_of_str(settings_text(s, "privacy.noise")));
+    return release_mode_named(span_of_str(noise_of(s)));
 }
 
 double task_settings_classic(const settings *s)
@@ -102,7 +111,7 @@ static sefl_status classic(maker *m)
               "privacy.classic_epsilon sets privacy.z: give one of the two");
     SEFL_NEED(task_settings_mode(s)->noisy, SEFL_EINVAL,
               "privacy.classic_epsilon sets the size of the noise, but privacy.noise is %s",
-              settings_text(s, "privacy.noise"));
+              noise_of(s));
     SEFL_PASS(sefl_at(dp_epsilon_check(epsilon), "privacy.classic_epsilon"));
     SEFL_PASS(sefl_at(dp_delta_check(delta), "privacy.classic_epsilon"));
     snprintf(m->z, sizeof m->z, "%.9f", ceil(dp_classic(delta) / epsilon * 1e9) / 1e9);
@@ -141,6 +150,8 @@ static const char *value_of(maker *m, const char *path)
     } else if (strcmp(path, "privacy.record_words") == 0 &&
                settings_is(s, "privacy.unit", "record") && strcmp(v, "0") == 0) {
         n = RECORD_WORDS;
+    } else if (strcmp(path, "privacy.noise") == 0) {
+        return noise_of(s);
     } else if (strcmp(path, "rounds.separation") == 0) {
         n = m->separation;
     } else if (strcmp(path, "training.lr") == 0 && strspn(v, "0.") == strcspn(v, "eE")) { /* 0 */

@@ -26,7 +26,7 @@ bool task_setting_applies(const char *key, bool external);
 /* External: sets model.tensors, if it is empty, to the tensors of the initial model's file. */
 sefl_status task_settings_tensors(settings *s, const char *init) SEFL_MUST_CHECK;
 
-/* Returns the mode in privacy.noise. */
+/* Returns the mode in privacy.noise; if that is not given, own for unit record under scheme pad. */
 const struct release_mode *task_settings_mode(const settings *s);
 
 /* Returns privacy.classic_epsilon, the epsilon of one round from which task_make sets z by the

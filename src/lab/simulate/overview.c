@@ -7,6 +7,7 @@
 #include "config/yaml/yaml.h"
 #include "model/corpus/corpus.h"
 #include "protocol/modes/mode.h"
+#include "protocol/task_make.h"
 #include "report/report.h"
 
 #include <math.h>
@@ -60,8 +61,7 @@ static void take_config(overview *o, const settings *s)
     o->rounds_asked = settings_u64(s, "rounds.count");
     o->claim = p->quantises && settings_is(s, "privacy.claim", "dp");
     snprintf(o->scheme, sizeof o->scheme, "%.15s", settings_text(s, "crypto.scheme"));
-    snprintf(o->noise, sizeof o->noise, "%.15s",
-             p->shown ? p->shown : settings_text(s, "privacy.noise"));
+    snprintf(o->noise, sizeof o->noise, "%.15s", p->shown ? p->shown : task_settings_mode(s)->name);
     const release_mode *mode = release_mode_named(span_of_str(o->noise));
     snprintf(o->z, sizeof o->z, "%.40s",
              mode && !mode->noisy ? "0" : settings_text(s, "privacy.z"));

@@ -12,6 +12,8 @@
     M(OWN, own, "with own, each server adds its own noise, which doubles the variance, and one "   \
                 "honest server is enough")
 /* clang-format on */
+#define RELEASE_MODE_DEFAULT \
+    "; if it is not set, it is own for privacy.unit record under crypto.scheme pad"
 
 /* These numbers never appear on the wire. */
 #define RELEASE_MODE_ENUM(NAME, name, text) TASK_NOISE_##NAME,
@@ -22,6 +24,6 @@ typedef enum task_noise { RELEASE_MODES(RELEASE_MODE_ENUM) RELEASE_MODE_COUNT } 
 #define RELEASE_MODE_WORDS                  (&(RELEASE_MODES(RELEASE_MODE_WORD))[1])
 /* The help of that setting, one clause per mode. */
 #define RELEASE_MODE_CLAUSE(NAME, name, text) "; " text
-#define RELEASE_MODE_HELP                     (&(RELEASE_MODES(RELEASE_MODE_CLAUSE))[2])
+#define RELEASE_MODE_HELP                     (&(RELEASE_MODES(RELEASE_MODE_CLAUSE) RELEASE_MODE_DEFAULT)[2])
 
 #endif

@@ -259,6 +259,37 @@ static void test_mode_words(void **state)
     }
 }
 
+/* Single records: own, unless the settings say otherwise, or own would protect no better. */
+static void test_mode_default(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *unit, *most, *scheme, *more;
+        task_noise want;
+    } c[] = {
+        { "privacy.unit=record", "privacy.records_max=9", "crypto.scheme=pad", NULL,
+          TASK_NOISE_OWN },
+        { "privacy.unit=record", "privacy.records_max=9", "crypto.scheme=pad",
+          "privacy.noise=joint", TASK_NOISE_JOINT },
+        { "privacy.unit=record", "privacy.records_max=9", "crypto.scheme=paillier", NULL,
+          TASK_NOISE_JOINT },
+        { "privacy.unit=client", "privacy.records_max=0", "crypto.scheme=pad", NULL,
+          TASK_NOISE_JOINT },
+        { "privacy.unit=client", "privacy.records_max=0", "crypto.scheme=pad", "privacy.noise=own",
+          TASK_NOISE_OWN },
+    };
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        task t, same;
+        CHECK_OK(sample_task(&t, c[i].unit, c[i].most, c[i].scheme, c[i].more, NULL));
+        assert_int_equal(t.noise, c[i].want);
+        const char *said =
+            c[i].want == TASK_NOISE_OWN ? "privacy.noise=own" : "privacy.noise=joint";
+        CHECK_OK(sample_task(&same, c[i].unit, c[i].most, c[i].scheme, said, NULL));
+        assert_string_equal(t.z, same.z); /* the mode's */
+        task_clear(&t), task_clear(&same);
+    }
+}
+
 /* What the other mode would cost is what a task with that mode costs. */
 static void test_compare_modes(void **state)
 {
@@ -635,10 +666,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_classic_epsilon), cmocka_unit_test(test_sampling_and_divisor),
         cmocka_unit_test(test_noise_modes),     cmocka_unit_test(test_mode_tables),
-        cmocka_unit_test(test_mode_words),      cmocka_unit_test(test_compare_modes),
-        cmocka_unit_test(test_z_of_epsilon),    cmocka_unit_test(test_record_turns),
-        cmocka_unit_test(test_several_records), cmocka_unit_test(test_filter),
-        cmocka_unit_test(test_carries),         cmocka_unit_test(test_turns_end),
+        cmocka_unit_test(test_mode_words),      cmocka_unit_test(test_mode_default),
+        cmocka_unit_test(test_compare_modes),   cmocka_unit_test(test_z_of_epsilon),
+        cmocka_unit_test(test_record_turns),    cmocka_unit_test(test_several_records),
+        cmocka_unit_test(test_filter),          cmocka_unit_test(test_carries),
+        cmocka_unit_test(test_turns_end),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
