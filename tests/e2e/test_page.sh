@@ -71,6 +71,7 @@ wants /state.json '"rounds":4,"released":4'
 wants /state.json '"phase":"done"'
 case $said in *'"csp":'*) fail "a link to CSP after the end: $said" ;; esac
 shows /state.json '"privacy":{"claimed":true,"epsilon_server":' || fail "privacy: $said"
+shows /state.json '"mode":"own: one honest server is enough, whichever it is; the model carries' || fail "mode: $said"
 wants /state.json '"rounds_to_target":'
 shows /rounds.json?after=3 '"rounds":[{"round":4,' || fail "rounds: $said"
 case $said in *'"round":3,'*) fail "after=3 has round 3" ;; esac

@@ -139,6 +139,7 @@ static void whole_state(void **state)
     s.last = run_line_of(2);
     s.facts.known = true;
     snprintf(s.facts.name, sizeof s.facts.name, "a \"b\" </script>");
+    snprintf(s.facts.mode, sizeof s.facts.mode, "own: words");
     CHECK_OK(server_view_write(&b, &s));
     static const char *const parts[] = { "\"round\":{\"number\":3,\"arrived\":17}",
                                          "\"healthy\":false",
@@ -148,6 +149,7 @@ static void whole_state(void **state)
                                          "\"ledgers\":{\"agree\":true,\"rounds\":3}",
                                          "\"downloads\":[\"model\",\"ledger\"]",
                                          "\"name\":\"a \\\"b\\\" ",
+                                         "\"mode\":\"own: words\"",
                                          ",\"last\":{\"round\":2,\"skipped\":false}}" };
     (void)text_of(&b);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

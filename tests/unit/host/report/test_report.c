@@ -229,7 +229,6 @@ static void test_text(void **state)
     assert_non_null(strstr((char *)b.p, "epsilon 2.5 of 8 against a server, 0.75 against others"));
     assert_non_null(strstr((char *)b.p, ", for a client\n"));
     assert_non_null(strstr((char *)b.p, "clients     5 to 8 per round, 13 updates"));
-    buf_clear(&b);
     for (int i = 1; i < 9000; i++) { /* never down, and not up for nothing */
         const double e = i * 0.00137, shown = report_up(e, 4);
         char text[32];
@@ -238,10 +237,14 @@ static void test_text(void **state)
         assert_true(report_up(i / 8.0, 7) == i / 8.0 ||
                     fabs(report_up(i / 8.0, 7) * 8 / i - 1) < 1e-12);
     }
+    assert_null(strstr((char *)b.p, "mode  ")); /* of an older version */
+    buf_clear(&b);
+    strcpy(r.log.facts.mode, "own: words");
     strcpy(r.log.facts.unit, "record");
     CHECK_OK(report_text(&b, &r));
     CHECK_OK(wr_u8(&b, 0));
     assert_non_null(strstr((char *)b.p, ", for a record, not for a client\n"));
+    assert_non_null(strstr((char *)b.p, "mode        own: words\n"));
     buf_clear(&b);
     report_close(&r);
     write_file(folder, "metrics.jsonl",
