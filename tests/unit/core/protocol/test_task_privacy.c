@@ -280,6 +280,13 @@ static void test_mode_default(void **state)
     };
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
         task t, same;
+        settings s;
+        settings_init(&s, task_schema);
+        for (const char *const *set = &c[i].unit; set <= &c[i].more; set++)
+            if (*set)
+                CHECK_OK(settings_set(&s, *set, "test"));
+        assert_ptr_equal(task_settings_mode(&s), release_modes[c[i].want]);
+        settings_clear(&s);
         CHECK_OK(sample_task(&t, c[i].unit, c[i].most, c[i].scheme, c[i].more, NULL));
         assert_int_equal(t.noise, c[i].want);
         const char *said =
