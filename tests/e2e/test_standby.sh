@@ -119,7 +119,7 @@ fed_until 60 "sign of the lost database at csp-$now" says_away
 "$server" again "$dir/pg"
 note "the database was killed"
 [ "$stopped" -gt 0 ] || fail "no process was stopped: the task ended before"
-for name in client-01 client-02 client-03; do fed_done $name 240; done
+for name in client-01 client-02 client-03; do fed_done $name $((240 + rounds)); done
 fine=0
 for b in a b; do # the standby takes over a task that is over; after the database's restart either may have lost the lease
     fed_wait csp-$b 60
