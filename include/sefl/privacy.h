@@ -22,8 +22,8 @@ extern "C" {
 #endif
 
 typedef enum sefl_noise {
-    SEFL_NOISE_JOINT = 1, /* both servers sample the noise together: neither knows it */
-    SEFL_NOISE_OWN = 2    /* each server adds its own noise */
+    SEFL_NOISE_JOINT = 1, /* one noise that neither server knows; CSP must follow the protocol */
+    SEFL_NOISE_OWN = 2    /* each server adds its own noise: one honest server is enough */
 } sefl_noise;
 
 typedef enum sefl_neighbours {

@@ -432,7 +432,7 @@ static sefl_status filter_claim(sefl_buf *out, const story *s)
     return wr_fmt(
         out,
         " of the noise of the round%s before it,\n"
-        "  although no server knows that noise. So an update shows in its own round and, weaker, "
+        "  although no server knows all of it. So an update shows in its own round and, weaker, "
         "in "
         "all later\n"
         "  ones. The ledgers therefore charge all rounds as one release: %llu rounds count as one "

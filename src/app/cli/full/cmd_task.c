@@ -545,11 +545,12 @@ static const cli_action actions[] = {
 
 const cli_command cmd_task = {
     .name = "task",
-    .notes = "The settings population and rounds.enrolled are required; so are model.vocab, "
-             "vocab.sha256 and init.sha256, unless --vocab and --init provide them. All others "
-             "have defaults, such as scheme pad, epsilon 8 at delta 1e-6 with as much joint noise "
-             "as that needs over all rounds, and 100 rounds of 10 minutes. 'sefl config keys --for "
-             "task' lists all settings.",
+    .notes =
+        "The settings population and rounds.enrolled are required; so are model.vocab, "
+        "vocab.sha256 and init.sha256, unless --vocab and --init provide them. All others "
+        "have defaults, such as scheme pad, epsilon 8 at delta 1e-6 with as much noise (joint; "
+        "own for single records) as that needs over all rounds, and 100 rounds of 10 minutes. "
+        "'sefl config keys --for task' lists all settings.",
     .example = "sefl task show --explain public/task.signed",
     CLI_OPTIONS(wish),
     .actions = actions,
