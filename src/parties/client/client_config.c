@@ -24,7 +24,8 @@ const setting_def client_schema[] = {
     { "tls.key", SETTING_PATH, NULL, TO(key), .example = "key.pem", .secret = true,
       .help = "the certificate's private key" },
     { "tls.peers", SETTING_PATH, NULL, TO(peers), .example = "peers.pem",
-      .help = "the CA of the aggregation server" },
+      .help = "the CA of the aggregation server, and no other CA: CSP must not be able to pose as "
+              "that server" },
     { "aggregator_key", SETTING_PATH, NULL, TO(aggregator_key), .example = "aggregator.pub",
       .help = "pinned signing key of the aggregation server" },
     { "csp_key", SETTING_PATH, NULL, TO(csp_key), .example = "csp.pub",
