@@ -33,6 +33,17 @@ sed -n '/define RELEASE_MODES/,/^$/s/^    M([A-Z]*, \([a-z]*\),.*/\1/p' src/core
 # shellcheck disable=SC2016
 section '## The task' | awk -F'|' '/^\| `privacy.noise`/ { print $5 }' | grep -oE '[a-z]+' > "$dir/doc"
 same "release modes" mode.h
+# each mode with noise has a row that says what each server may do, and the premise that only a document can keep
+while read -r mode; do
+    [ "$mode" != none ] || continue
+    for text in docs/PRIVACY.md docs/THREATS.md; do
+        grep -qF "| \`$mode\`, \`pad\` |" "$text" || fail "$text does not say against whom $mode protects under pad"
+    done
+done < "$dir/code"
+for text in docs/PROTOCOL.md docs/PRIVACY.md docs/OPERATING.md; do
+    tr '\n' ' ' < "$text" | grep -qE "AS's state( is)? never( being)? an old copy" ||
+        fail "$text does not state that AS's state must never be an old copy"
+done
 
 # kinds of the link and their numbers
 sed -n '/define LINK_KIND_LIST/,/^$/p' src/core/protocol/link.h | grep -oE '\bX\([A-Z]+\)' | sed 's/X(\(.*\))/\1/' | awk '{ print NR - 1, $1 }' |
