@@ -408,8 +408,9 @@ static sefl_status sampling_claim(sefl_buf *out, const task *t)
         return wr_fmt(out,
                       "  Each client takes part with probability %g, drawn on its own. AS sees who "
                       "takes part, so the smaller\n"
-                      "  number holds only against others, and only because the number of "
-                      "participants is not published.\n",
+                      "  number holds only against others, and only while both servers are honest: "
+                      "one that cheats may tell\n"
+                      "  who takes part. The number of participants is not published.\n",
                       t->rate);
     return wr_fmt(out,
                   "  Each client takes part with probability %g, but a round closes after %u "

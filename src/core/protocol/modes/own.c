@@ -174,5 +174,5 @@ const release_mode mode_own = {
     .price = "the model carries the noise of both servers, 1.41 times that of joint",
     .happens = "Each server adds its own noise; AS learns the sum with the noise of both servers.",
     .as_never = ", the exact sum, CSP's noise",
-    .csp_never = "",
+    .csp_never = ", AS's noise",
 };

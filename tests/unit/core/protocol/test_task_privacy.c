@@ -254,6 +254,27 @@ static void test_mode_words(void **state)
         if (!has(&words, c[i].mode) || !has(&words, c[i].as) || !has(&words, c[i].csp))
             fail_msg("case %zu: %.*s", i, (int)words.n, (const char *)words.p);
         assert_true(has(&words, "SEFL proposes") == (i < 3));
+        assert_true(has(&words, "never: one client's update, the sum, AS's noise\n") ==
+                    (strcmp(task_mode(&t)->name, "own") == 0));
+        buf_clear(&words);
+        task_clear(&t);
+    }
+}
+
+/* The amplified number is no claim against anybody to whom a server that cheats talks. */
+static void test_amplified_words(void **state)
+{
+    (void)state;
+    for (int amplified = 0; amplified < 2; amplified++) {
+        task t;
+        sefl_buf words = { 0 };
+        CHECK_OK(sample_task(&t, "privacy.epsilon=60",
+                             amplified ? "privacy.sampling=open" : "privacy.sampling=all",
+                             amplified ? "privacy.rate=0.5" : "privacy.rate=1", NULL));
+        assert_true(t.amplified == amplified);
+        CHECK_OK(task_explain(&words, &t));
+        assert_true(has(&words, "only while both servers are honest: one that cheats may tell") ==
+                    amplified);
         buf_clear(&words);
         task_clear(&t);
     }
@@ -674,10 +695,10 @@ int main(void)
         cmocka_unit_test(test_classic_epsilon), cmocka_unit_test(test_sampling_and_divisor),
         cmocka_unit_test(test_noise_modes),     cmocka_unit_test(test_mode_tables),
         cmocka_unit_test(test_mode_words),      cmocka_unit_test(test_mode_default),
-        cmocka_unit_test(test_compare_modes),   cmocka_unit_test(test_z_of_epsilon),
-        cmocka_unit_test(test_record_turns),    cmocka_unit_test(test_several_records),
-        cmocka_unit_test(test_filter),          cmocka_unit_test(test_carries),
-        cmocka_unit_test(test_turns_end),
+        cmocka_unit_test(test_amplified_words), cmocka_unit_test(test_compare_modes),
+        cmocka_unit_test(test_z_of_epsilon),    cmocka_unit_test(test_record_turns),
+        cmocka_unit_test(test_several_records), cmocka_unit_test(test_filter),
+        cmocka_unit_test(test_carries),         cmocka_unit_test(test_turns_end),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
