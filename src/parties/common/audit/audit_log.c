@@ -445,7 +445,7 @@ static sefl_status sign(audit_log *a, uint8_t point[POINT_BYTES], bool *made)
     audit_signed_bytes(bytes, a->n, a->hash);
     SEFL_TRY(sign_make(sig, a->c.key, SIGN_AUDIT, span_of(bytes, sizeof bytes)));
     audit_log_enter(a, "checkpoint",
-                      LOG_FIELDS(lf_str("signature", hex_write(hex, sig, sizeof sig))));
+                    LOG_FIELDS(lf_str("signature", hex_write(hex, sig, sizeof sig))));
     SEFL_TRY(a->failed);
     SEFL_TRY(wr_raw(&line, a->lines.p, a->lines.n));
     SEFL_TRY(sync_lines(a));
@@ -636,7 +636,7 @@ static sefl_status check_journal(audit_log *a)
     if (empty) {
         log_error(a->c.log, "audit log lost: a new one begins", lf_str("file", a->path));
         audit_log_enter(a, "log_lost",
-                          LOG_FIELDS(lf_u64("checkpoint", load_u64(b.p)), lf_key("head", b.p + 8)));
+                        LOG_FIELDS(lf_u64("checkpoint", load_u64(b.p)), lf_key("head", b.p + 8)));
         goto done;
     }
     SEFL_TRY(find_point(a, b.p));
