@@ -882,6 +882,28 @@ static void old_state_is_named(void **state)
     aw_free(&w);
 }
 
+/* AS died between a step and its note. The next start writes the note, so that it detects a copy of
+ * the moment before that is put back later (proofs/round.pml, BUG_NOTE_STAYS_BEHIND). */
+static void late_note_catches_up(void **state)
+{
+    (void)state;
+    enum { BEFORE = 1, AFTER = 2 };
+    agg_world w;
+    char here[300], there[300];
+    aw_make(&w, (const char *const[]){ "rounds.enough=2", NULL });
+    go_to(&w, BEFORE);
+    copy_state(&w, BEFORE, true, false);
+    go_to(&w, AFTER);
+    folder_copy(aw_path(&w, here, "ledger.latest"), aw_path(&w, there, "copy-1.ledger.latest"));
+    CHECK_OK(aw_try_open(&w));
+    aw_close(&w);
+    copy_state(&w, BEFORE, false, true);
+    CHECK_STATUS(aw_try_open(&w), SEFL_ESTATE);
+    assert_non_null(strstr(sefl_last_error(), "old copy"));
+    aw_close(&w);
+    aw_free(&w);
+}
+
 /* Without the note beside the ledger: the charges show it if the copy is older than a charge. */
 static void charges_name_an_old_state(void **state)
 {
@@ -1064,6 +1086,7 @@ int main(void)
         cmocka_unit_test(spoiled_rounds),
         cmocka_unit_test(unusable_models),
         cmocka_unit_test(old_state_is_named),
+        cmocka_unit_test(late_note_catches_up),
         cmocka_unit_test(charges_name_an_old_state),
         cmocka_unit_test(old_folder_is_named),
         cmocka_unit_test(old_csp_is_named),

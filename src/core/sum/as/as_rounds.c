@@ -40,6 +40,15 @@ static uint64_t step_of(const agg_memory *m)
     return m->round * 16 + m->phase;
 }
 
+static sefl_status note_step(as_rounds *r, const agg_memory *m)
+{
+    if (step_of(m) == r->noted)
+        return SEFL_OK;
+    SEFL_PASS(account_note(r->c.account, step_of(m), NULL));
+    r->noted = step_of(m);
+    return SEFL_OK;
+}
+
 sefl_status as_rounds_remember(as_rounds *r)
 {
     agg_memory m = agg_remember(r->a);
@@ -56,14 +65,11 @@ sefl_status as_rounds_remember(as_rounds *r)
     r->row.extensions = m.extensions;
     SEFL_PASS(as_store_step(r->store, &r->row, &m, &r->model));
     r->stored = m;
-    if (step_of(&m) != r->noted) {
-        SEFL_PASS(account_note(r->c.account, step_of(&m), NULL));
-        r->noted = step_of(&m);
-    }
-    return SEFL_OK;
+    return note_step(r, &m);
 }
 
-/* Refuses an old copy of the store: the ledger, or the note beside it, is further ahead. */
+/* Refuses an old copy of the store: the ledger, or the note beside it, is further ahead. A note that
+ * a crash left behind the store catches up, so that it also notices a copy put back later. */
 static sefl_status check_age(as_rounds *r, const agg_memory *m)
 {
     uint8_t hash[SHA256_BYTES];
@@ -80,7 +86,7 @@ static sefl_status check_age(as_rounds *r, const agg_memory *m)
               ", %s, but this server got to round %" PRIu64 ", %s; " ACCOUNT_REMEDY,
               r->store->place, m->round, agg_phase_name(m->phase), r->noted / 16,
               agg_phase_name((agg_phase)(r->noted % 16)));
-    return SEFL_OK;
+    return note_step(r, m);
 }
 
 /* True if the memory must be written. The number of clients is not compared: uploads have it. */
