@@ -3,6 +3,7 @@
  *
  * The seed of a lane's last session is SHA-256(root, 32 bytes of lane-N.seed, id). With `lock`
  * held, each step durable before the next:
+ *     hello        only on the newest stream of the lane: store the 32 bytes
  *     KEEP         refuse a dropped session; destroy its 32 bytes, which must be there; only then
  *                  add it to the pool
  *     SEED, AUDIT  drop the session (fact 0 "dropped ID"); only then reveal the seed
@@ -36,6 +37,7 @@ struct lane_host {
     bool bound;
     uint8_t pair[LINK_PAIR];
     uint64_t sessions;
+    uint64_t streams, newest[LANES_MAX]; /* accepted so far; the latest one of each lane */
     unsigned checks; /* failed checks in this task; after a failed write more than in the journal */
     unsigned unsaved; /* of these, failed checks that the journal does not have */
 };
@@ -207,6 +209,7 @@ static sefl_status answer(lane_host *h, channel *ch, const uint8_t pair[LINK_PAI
 typedef struct seed_source {
     lane_host *h;
     unsigned lane;
+    uint64_t stream;
     const sefl_rng *rng;
 } seed_source;
 
@@ -232,6 +235,19 @@ static void seed_of(const lane_host *h, const uint8_t id[SHARES_ID],
     sefl_wipe(own, sizeof own);
 }
 
+/* A stream that AS has replaced by a newer one of this lane stores no seed: the file may have the
+ * seed of an audited session, whose stream broke too. */
+static sefl_status put_seed(const seed_source *s, const uint8_t id[SHARES_ID],
+                            const uint8_t secret[AUDIT_SEED])
+{
+    pthread_mutex_lock(&s->h->lock);
+    sefl_status st = s->h->newest[s->lane] == s->stream
+                         ? journal_seed_put(s->h->c.journal, s->lane, id, secret)
+                         : sefl_fail(SEFL_ECLOSED, "lane: AS has opened a newer stream");
+    pthread_mutex_unlock(&s->h->lock);
+    return st;
+}
+
 /* shares_params.draw: the file is durable before CSP commits to the seed. */
 static sefl_status draw_seed(void *ctx, const uint8_t id[SHARES_ID], uint8_t seed[AUDIT_SEED])
 {
@@ -239,7 +255,7 @@ static sefl_status draw_seed(void *ctx, const uint8_t id[SHARES_ID], uint8_t see
     uint8_t secret[AUDIT_SEED];
     sefl_status st = rng_fill(s->rng, secret, sizeof secret);
     if (st == SEFL_OK)
-        st = journal_seed_put(s->h->c.journal, s->lane, id, secret);
+        st = put_seed(s, id, secret);
     if (st == SEFL_OK)
         seed_of(s->h, id, secret, seed);
     sefl_wipe(secret, sizeof secret);
@@ -314,12 +330,12 @@ done:
 /* ---- sessions -------------------------------------------------------------------------------- */
 
 static sefl_status session(lane_host *h, channel *ch, const uint8_t pair[LINK_PAIR], unsigned lane,
-                           uint64_t *values)
+                           uint64_t stream, uint64_t *values)
 {
     sefl_status st = SEFL_OK;
     shares_result got = { 0 };
     sefl_rng rng;
-    seed_source source = { h, lane, &rng };
+    seed_source source = { h, lane, stream, &rng };
     shares_params p = { .sign = h->c.key, .as = h->c.task->servers.as, .ctx = &source };
     if (h->c.journal)
         p.draw = draw_seed, p.drop = drop;
@@ -374,6 +390,9 @@ sefl_status lane_host_serve(lane_host *h, channel *ch)
                lane, LANES_MAX);
     SEFL_TRY(answer(h, ch, pair, &ok));
     SEFL_CHECK(ok, SEFL_ESTATE, "lane: it belongs to another link, or the task is over");
+    pthread_mutex_lock(&h->lock);
+    const uint64_t stream = h->newest[lane] = ++h->streams;
+    pthread_mutex_unlock(&h->lock);
     SEFL_TRY(sefl_new(&values, h->session, sizeof *values));
     for (;;) {
         uint64_t count;
@@ -396,7 +415,7 @@ sefl_status lane_host_serve(lane_host *h, channel *ch)
                    (unsigned long long)count, (unsigned long long)h->session);
         SEFL_TRY(answer(h, ch, pair, &ok));
         SEFL_CHECK(ok, SEFL_ESTATE, "lane: its link or the task is over");
-        SEFL_TRY(session(h, ch, pair, lane, values));
+        SEFL_TRY(session(h, ch, pair, lane, stream, values));
     }
 done:
     if (st == SEFL_EPROTO) { /* the peer violates the protocol */
