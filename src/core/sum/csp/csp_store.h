@@ -141,7 +141,9 @@ typedef struct csp_store {
 sefl_status csp_store_get(const csp_store *s, uint64_t round, csp_round *out) SEFL_MUST_CHECK;
 sefl_status csp_store_highest(const csp_store *s, csp_highest *out) SEFL_MUST_CHECK;
 sefl_status csp_store_sign(const csp_store *s, const csp_round *r) SEFL_MUST_CHECK;
-/* Makes CSP's charge durable. SEFL_OK if the round is already charged; SEFL_EBUDGET if refused. */
+/* Makes CSP's charge durable. SEFL_OK if the round is already charged; SEFL_EBUDGET if refused.
+ * Writes CHARGING in any case, so it fails in a process that has lost its lease: without this write
+ * such a process could answer GO (proofs/lease.pml, BUG_GO_WITHOUT_WRITE). */
 sefl_status csp_store_charge(const csp_store *s, uint64_t round) SEFL_MUST_CHECK;
 /* Writes OUTPUT and REVEAL, the note, then the mark CSP_REVEALED. Call it once per round, after the
  * charge. */
