@@ -2,7 +2,7 @@
  *
  * What is modelled, and where the code is
  *   - Guest: a stream of a lane at CSP (src/parties/csp/lane_host.c), with the seed file of the
- *     lane, the facts "dropped ID", the lock, and CSP's pool (src/core/mpc/noise/pool.c).
+ *     lane, the facts "dropped ID", the lock, and CSP's pool (src/core/mpc/noise/shares_pool.c).
  *   - Lane: AS's end (src/parties/as/lanes.c): settle the open audit, FILL, the coin, KEEP or
  *     AUDIT, and AS's pool.
  *   - Link: CSP's end of a reveal (src/core/sum/csp/csp_reveal.c): the slice leaves the pool with

@@ -1,5 +1,5 @@
 #!/bin/sh
-# proofs/round.pml and the code say the same (proofs/check-tables, which also notices each of a list of changes), and
+# The models of proofs/ and the code say the same (proofs/check-tables, which also notices each of a list of changes), and
 # proofs/prove fails as it should: an error in a run, a revert that is not found, a revert without a line, a search that
 # was cut short.
 set -eu
