@@ -163,8 +163,9 @@ SEFL_API sefl_status sefl_client_wait_ms(sefl_client *c, sefl_round *round, uint
  * receipt was verified and kept. The library copies the values. weight is the number of items
  * (examples, words) that you trained on; the task caps it, 0 means the cap, and tasks with equal
  * weights ignore it. receipt may be NULL.
- *     SEFL_EINVAL      count is wrong, or a value is not finite (the message names the tensor):
- *                      submit again or skip
+ * If a value is not finite, the client uploads zeros, as sefl_client_skip does, and its log names
+ * the tensor: a text on which training diverges must not show in who uploads.
+ *     SEFL_EINVAL      count is wrong: submit again or skip
  *     SEFL_ETIMEOUT    the round closed without this update
  *     SEFL_ESTATE      there is no round to submit to
  *     SEFL_ECANCELLED  sefl_client_stop was called; a finished update is sent by the next process
@@ -187,7 +188,7 @@ SEFL_API sefl_status sefl_client_submit_tensors(sefl_client *c, const sefl_named
                                                 size_t tensor_count, uint64_t weight,
                                                 sefl_receipt *receipt);
 
-/* Ends the round without an update. */
+/* Ends the round without an update. The client uploads zeros, so nobody sees that you skipped it. */
 SEFL_API sefl_status sefl_client_skip(sefl_client *c);
 
 /* Returns 1 while the round that sefl_client_wait returned still needs its update, 0 once its

@@ -102,8 +102,8 @@ class Round:
         trained on; the task caps it, and 0 means the cap.
 
         Returns None if the round closed without this update or the client was stopped: go on with
-        the next round. InvalidError if the values do not fit or are not finite: the round is still
-        yours, so submit again or skip.
+        the next round. InvalidError if the values do not fit: the round is still yours, so submit
+        again or skip. Values that are not finite count as a skip.
         """
         weight = operator.index(weight)
         if not 0 <= weight < 1 << 64:
@@ -143,7 +143,7 @@ class Round:
         return Receipt(receipt.round, receipt.bytes, receipt.ms / 1000, bytes(receipt.hash))
 
     def skip(self) -> None:
-        """Ends the round without an update."""
+        """Ends the round without an update: zeros are uploaded, so nobody sees the difference."""
         self._client._need_open()
         if self._client._round is self:
             self._client._round = None

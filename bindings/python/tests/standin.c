@@ -11,7 +11,6 @@
 #include "sefl/sefl.h"
 #include "sefl/server.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,9 +158,6 @@ sefl_status sefl_client_wait_ms(sefl_client *c, sefl_round *r, uint64_t ms)
 
 static sefl_status finish(sefl_client *c, const float *v, sefl_receipt *out, uint64_t weight)
 {
-    for (size_t i = 0; i < COUNT; i++)
-        if (!isfinite(v[i]))
-            return fail(SEFL_EINVAL, i < 6 ? "fc.weight: a value is not finite" : "not finite");
     if (c->stopped || strcmp(c->block, "submit") == 0)
         return block(c);
     c->held = 0;

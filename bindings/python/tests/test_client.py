@@ -121,7 +121,6 @@ class Submit(unittest.TestCase):
             ({"fc.weight": weight, "other": bias}, "unknown"),
             ({"fc.weight": bias, "fc.bias": bias}, "shape"),
             (array.array("f", [0] * 7), "8 values"),
-            (array.array("f", [float("nan")] * 8), "fc.weight: a value is not finite"),
         ):
             with self.assertRaisesRegex(sefl.InvalidError, text):
                 self.round.submit(wrong)

@@ -162,7 +162,7 @@ static sefl_status take(const turn *t, float *out, uint64_t *weight)
     if (st == SEFL_OK)
         st = exchange_read(file, &t->job->task->layout, out, weight);
     tensors_close(file);
-    return st == SEFL_EPROTO || st == SEFL_EINVAL ? sefl_fail_at(SEFL_ERANGE, "trainer") : st;
+    return st == SEFL_OK || st == SEFL_ENOMEM ? st : sefl_fail_at(SEFL_ERANGE, "trainer");
 }
 
 static sefl_status hook_train(void *self, const dense_round *r, float *out, uint64_t *weight)

@@ -20,8 +20,8 @@
  * The command's output goes to FOLDER/trainer.log; each round begins with a line that says so. At
  * HOOK_LOG bytes the file becomes trainer.log.1, which replaces an older one.
  *
- * A command that fails, is too slow or returns a file that exchange_read refuses makes no update in
- * this round: SEFL_ERANGE, and the message names the tensor or quotes the command's last line of
+ * A command that fails, is too slow or returns a file that exchange_read refuses, or none, makes no
+ * update in this round: SEFL_ERANGE, and the message names the tensor or quotes the command's last line of
  * output, which goes to the client's log. SEFL_EIO if the hook itself cannot write its files.
  *
  * Threads: a hook has one owner; several hooks may share a folder after hook_open.

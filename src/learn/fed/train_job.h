@@ -20,10 +20,9 @@
  * What a port returns decides what the client does:
  *     SEFL_OK          the update is clipped, quantised, encrypted and uploaded
  *     SEFL_ECANCELLED  progress returned false: the client stops, or the round has closed
- *     SEFL_ERANGE      there is no usable update in this round; the message says why and goes to
- *                      the client's log, so it names tensors and never values. The client does not
- *                      take part in this round; for a port with `always` (the built-in training),
- *                      it uploads zeros instead.
+ *     SEFL_ERANGE      there is no usable update in this round: the client uploads zeros, since a
+ *                      missing upload would tell both servers something about its text. The
+ *                      message goes to the client's log, so it names tensors and never values.
  *     SEFL_EIO         the client tries this round again later, with new coins
  *     anything else    the client ends with this status and message
  *
@@ -71,7 +70,6 @@ typedef struct train_port {
      * the client refuses such a task. */
     sefl_status (*records)(void *self, const train_job *job, float *v, int64_t *X, size_t *zeroed,
                            const sefl_rng *coins);
-    bool always; /* SEFL_ERANGE uploads zeros */
 } train_port;
 
 #endif

@@ -99,5 +99,5 @@ void builtin_free(builtin *b)
 
 train_port builtin_port(builtin *b)
 {
-    return (train_port){ .self = b, .train = builtin_train, .records = records, .always = true };
+    return (train_port){ .self = b, .train = builtin_train, .records = records };
 }

@@ -334,8 +334,6 @@ static sefl_status client_round_train(client *c, uint64_t round)
         st = client_update_make(c->update, &body, path, &c->header, &job);
     if (st == SEFL_ECANCELLED && !client_stopped(c))
         return leave_round(c, LOG_INFO, "the round closed while this client trained");
-    if (st == SEFL_ERANGE)
-        return leave_round(c, LOG_WARN, sefl_last_error());
     if (st == SEFL_EIO) /* a full disk may have room later; with new coins */
         return try_later(c, LOG_ERROR, "update not written", round);
     SEFL_PASS(st);

@@ -112,13 +112,6 @@ static bool on_step(void *self, uint64_t done, uint64_t total)
     return progress_report(w->report, w->done, w->total);
 }
 
-/* Zeros instead of a missing update: a missing upload would reveal something about the client's
- * data, to everyone who counts uploads. */
-static bool uploads_zeros(const work *w)
-{
-    return w->u->c.port.always;
-}
-
 static sefl_status client_update_train(work *w)
 {
     const task *t = w->t;
@@ -135,7 +128,9 @@ static sefl_status client_update_train(work *w)
         return SEFL_OK;
     }
     sefl_status st = port->train(port->self, &w->job, w->global, &weight);
-    u->diverged = st == SEFL_ERANGE && uploads_zeros(w);
+    /* Zeros: a missing upload would reveal something about the client's data, to everyone who
+     * counts uploads; and a server could choose a model that some texts cannot be trained on. */
+    u->diverged = st == SEFL_ERANGE;
     if (u->diverged)
         snprintf(u->why, sizeof u->why, "%s", sefl_last_error());
     SEFL_PASS(u->diverged ? SEFL_OK : st);

@@ -12,8 +12,8 @@
  *   2. The port trains (train_job.h). Unit client: v = theta_local - theta_global. Unit record:
  *      it makes one separate step for each record and quantises it.
  *   3. Unit client: it clips v and quantises it stochastically to integers X, with coins "round"
- *      (fed_train.h). If the built-in training has no usable update (SEFL_ERANGE), X is zero, even
- *      the weight slot; with a trainer the call fails.
+ *      (fed_train.h). If training has no usable update (SEFL_ERANGE), X is zero, even the weight
+ *      slot.
  *   4. It encrypts X unit by unit, with coins "encrypt", into a temporary file. In a sealed task
  *      the head comes first (protocol/head.h), then the salt, with coins "salt", then the units. It
  *      syncs the file, then renames it to `path`, so a file of that name is always complete.
@@ -64,8 +64,7 @@ void client_update_free(client_update *u);
 
 /* Creates the file `path`. The header is verified (protocol/participant.h). job is complete but for
  * theta, which is read from job->model; its progress counts training steps, then units, and may
- * stop the work. SEFL_EAUTH: the model is not the signed one. SEFL_EEXIST: the body exists already.
- * SEFL_ERANGE: there is no usable update in this round, and the message says why. */
+ * stop the work. SEFL_EAUTH: the model is not the signed one. SEFL_EEXIST: the body exists already. */
 sefl_status client_update_make(client_update *u, client_body *out, const char *path,
                                const round_header *header, const train_job *job) SEFL_MUST_CHECK;
 

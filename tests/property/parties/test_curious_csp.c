@@ -181,11 +181,10 @@ static void bodies_of_the_role(void **state)
     sefl_buf made[2] = { 0 };
     const size_t front = update_front_bytes(fx.t.seal);
     unsigned known;
-    CHECK_OK(client_update_new(
-        &u, &(client_update_config){ .task = &fx.t,
-                                     .port = { .train = diverges, .always = true },
-                                     .upload_key = fx.upload,
-                                     .coins = &coins }));
+    CHECK_OK(client_update_new(&u, &(client_update_config){ .task = &fx.t,
+                                                            .port = { .train = diverges },
+                                                            .upload_key = fx.upload,
+                                                            .coins = &coins }));
     for (unsigned i = 0; i < 2; i++) {
         const char *path = folder_path("body");
         client_body body;

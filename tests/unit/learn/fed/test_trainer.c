@@ -51,7 +51,6 @@ static sefl_status run(const task *t, seen *s, const float *theta, float *v, uin
     dense_trainer d = { .self = s, .train = train };
     train_port port = trainer_of_dense(&d);
     assert_null(port.records);
-    assert_false(port.always);
     *weight = t->weight_cap;
     return port.train(port.self, &(train_job){ .task = t, .round = 7, .theta = theta }, v, weight);
 }
