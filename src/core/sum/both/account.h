@@ -27,8 +27,9 @@ typedef struct account account;
 
 /* The end of error messages about an old copy: what the operator can do. */
 #define ACCOUNT_REMEDY                                                                        \
-    "put the newest state of that server in place; if it is lost, end the task and create a " \
-    "new one (docs/OPERATING.md, section 11)"
+    "first compare both logs and ledgers, since the other server may be wrong; then put the " \
+    "newest state of that server in place, or, if it is lost, end the task and create a new " \
+    "one (docs/OPERATING.md, section 11)"
 
 /* Where the account remembers heads: named bytes that outlive the task. store/disk/account_disk.h
  * keeps them in a server's journal. */
