@@ -13,6 +13,9 @@ if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT SEFL_SANITIZE)
     target_compile_definitions(sefl_flags INTERFACE _FORTIFY_SOURCE=2)
 endif()
 target_link_options(sefl_flags INTERFACE -Wl,-z,relro,-z,now,-z,noexecstack)
+if(NOT SEFL_SANITIZE) # C needs no tables to unwind; debuggers have theirs in .debug_frame
+    target_compile_options(sefl_flags INTERFACE -fno-asynchronous-unwind-tables)
+endif()
 
 target_compile_definitions(sefl_flags INTERFACE
     SEFL_FAULTS=$<BOOL:${SEFL_FAULTS}>
