@@ -190,6 +190,7 @@ says "CSP signs as  $(cat "$fed/public/csp.pub")"
 [ "$(find site-4 -name key.pem -perm 600)" = site-4/key.pem ] || fail "the site's key"
 expect 0 "$SEFL" init policy.yml
 cmp policy.yml site-4/policy.yml || fail "enroll writes another policy than init"
+grep -q '^noise_modes: "joint,own"$' policy.yml || fail "a new site refuses the usual mode of a task for records or of another one"
 cmp -s site-4/csp.pub "$fed/public/csp.pub" || fail "CSP's key"
 if grep -rq "$(sed -n 2p site-4/key.pem)" "$fed"; then fail "a private key has left its machine"; fi
 if grep -rq "$(cut -d. -f2 t.csp)" "$fed"; then fail "a token is stored"; fi

@@ -184,7 +184,7 @@ sefl_status task_explain_deadline(sefl_buf *out, const task *t)
     else
         SEFL_PASS(wr_fmt(
             out,
-            "  A round closes as soon as all sites have sent their updates, or at its deadline, "
+            "  A round closes as soon as all sites%s have sent their updates, or at its deadline, "
             "after %s.\n"
             "  So a site that is missing costs %s in each of two rounds. After that no round waits "
             "for it until it\n"
@@ -193,7 +193,8 @@ sefl_status task_explain_deadline(sefl_buf *out, const task *t)
             "  A round never waits for a site that AS's operator has revoked. If AS is several "
             "processes, every round\n"
             "  waits for all sites.\n",
-            deadline.text, deadline.text, deadline.text));
+            t->separation > 1 ? " whose turn it is" : "", deadline.text, deadline.text,
+            deadline.text));
     if (t->extensions > 0)
         SEFL_PASS(wr_fmt(
             out,
@@ -218,8 +219,9 @@ sefl_status task_explain_mode(sefl_buf *out, const task *t)
     if (!task_mode(t)->noisy || !task_is_sealed(t))
         return SEFL_OK;
     return wr_fmt(
-        out, "  Noise over signal: %.3g under own, %.3g under joint. SEFL proposes %s%s.\n", own,
-        joint, release_modes[c.proposed]->name,
+        out, "  Noise over signal%s: %.3g under own, %.3g under joint. SEFL proposes %s%s.\n",
+        t->records_max > 1 ? " (if each site has records_max records)" : "", own, joint,
+        release_modes[c.proposed]->name,
         c.proposed == TASK_NOISE_OWN
             ? joint > TASK_RATIO_DROWNS ? ": under joint too, noise drowns the updates" : ""
         : own > TASK_RATIO_DROWNS ? ": under own, noise drowns the updates"
@@ -402,8 +404,10 @@ static sefl_status sampling_claim(sefl_buf *out, const task *t)
     if (t->unit == TASK_UNIT_RECORD)
         return record_claim(out, t);
     if (t->sampling == TASK_ALL)
-        return wr_fmt(out, "  Every client may take part in every round, so no amplification by "
-                           "sampling is claimed.\n");
+        return wr_fmt(out, "  %so no amplification by sampling is claimed.\n",
+                      t->separation > 1 || t->max_rounds_per_client > 0
+                          ? "No round draws its clients by chance, s"
+                          : "Every client may take part in every round, s");
     if (t->amplified)
         return wr_fmt(out,
                       "  Each client takes part with probability %g, drawn on its own. AS sees who "

@@ -474,7 +474,8 @@ static sefl_status check_version(sefl_span document)
                 document.p[0] == '{' ? "task" : "not a task ('sefl task new', 'sefl task sign')"));
     SEFL_NEED(version == TASK_VERSION, SEFL_EUNSUPPORTED,
               "task: a document of version %llu, but this program reads version %d: create and "
-              "sign a new task ('sefl task new', 'sefl task sign')",
+              "sign a new task ('sefl task new', 'sefl task sign'). If it had sampling hidden or "
+              "a record_rate: " TASK_NO_DRAWS,
               (unsigned long long)version, TASK_VERSION);
     return SEFL_OK;
 }

@@ -9,7 +9,7 @@
  *     server: as.example:7000                 epsilon_per_task: 3      # maximum; 0: no limit
  *     tls: { cert: cert.pem, key: key.pem,    epsilon_total: 8         # over all tasks
  *            peers: peers.pem }               clients_min: 3           # minimum threshold
- *     aggregator_key: aggregator.pub          noise_modes: [joint]     # of joint, own, none
+ *     aggregator_key: aggregator.pub          noise_modes: [joint, own]  # or none
  *     csp_key: csp.pub                        claim_none: false        # allow tasks without claim
  *     policy: policy.yml                      rounds_max: 40           # per task; 0: no limit
  *     text: text
@@ -34,7 +34,7 @@ extern const setting_def policy_schema[];
 #define POLICY_ABOUT \
     "a text owner's policy: a client refuses every task that violates it (docs/PRIVACY.md)"
 #define POLICY_CAUTIOUS \
-    "epsilon_per_task=3 epsilon_total=8 delta_max clients_min=3 noise_modes=joint claim_none"
+    "epsilon_per_task=3 epsilon_total=8 delta_max clients_min=3 noise_modes=joint,own claim_none"
 
 /* Which released models a client keeps for its owner (models.h). */
 #define CLIENT_KEEPS "final each none"
