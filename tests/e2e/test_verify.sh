@@ -42,6 +42,13 @@ verify 0 "$fed"
 fed_csp
 # shellcheck disable=SC2086
 fed_aggregator --linger 60 $keep
+times=0
+until fed_ended csp || [ $times -ge 100 ]; do # both servers and the clients go on while it reads
+    verify 0 "$fed"
+    times=$((times + 1))
+done
+note "verified $times times while rounds ran"
+[ $times -ge 1 ] || fail "the rounds were over before it could verify"
 for name in client-01 client-02 client-03 csp; do fed_done $name 60; done
 fed_kill TERM aggregator
 fed_done aggregator 20

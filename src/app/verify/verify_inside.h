@@ -152,6 +152,9 @@ bool verify_serves(const verify *v, const verify_log *l, const uint8_t id[TASK_I
 /* True if the server has continued its log since it was read: what is newer than the log's last
  * round then proves nothing. */
 bool verify_grew(const verify_log *l);
+/* True if the server has continued its log since it was read, and this round may be in what is new:
+ * it is later than the log's rounds of its task, or it is the log's last one and not over there. */
+bool verify_is_newer(const verify_log *l, const uint8_t id[TASK_ID], uint64_t round);
 /* Compares a server's ledger with its log; and the logs of both servers (verify_both.c). */
 sefl_status verify_ledger(verify *v, const verify_log *l) SEFL_MUST_CHECK;
 void verify_both(verify *v);

@@ -287,7 +287,7 @@ static void check_kept(verify *v, const char *path, const uint8_t id[8], uint64_
     const verify_log *l = &v->logs[VERIFY_AGGREGATOR];
     const verify_round *r = release_before(l, id, 8, round);
     uint8_t hash[SHA256_BYTES];
-    if (!r || (round > verify_last_round(l, r->task) && verify_grew(l))) {
+    if (!r || verify_is_newer(l, r->task, round)) {
         verify_say(v, VERIFY_NOTE, path, "%s has no release of its task up to round %" PRIu64,
                    l->path, round);
         return;

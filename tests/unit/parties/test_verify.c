@@ -299,6 +299,80 @@ static void one_audit(void **unused)
     ends_with(1, "it names another CSP's key than the task", NULL);
 }
 
+/* AS: a round without uploads closes. */
+static void closed(uint64_t round)
+{
+    uint8_t set[SHA256_BYTES];
+    CHECK_OK(round_set_hash(set, s.w.t.id, round, NULL, 0));
+    audit_add(s.log[VERIFY_AGGREGATOR], "round_closed", lf_u64("round", round),
+              lf_u64("clients", 0), lf_key("set", set));
+}
+
+/* AS: what follows the close. */
+static void finished(uint64_t round)
+{
+    const uint8_t root[SHA256_BYTES] = { 5 };
+    audit_add(s.log[VERIFY_AGGREGATOR], "verdict", lf_u64("round", round), lf_u64("kept", 0),
+              lf_u64("refused", 0), lf_key("root", root));
+    replied(round, 1, 7);
+    used(round);
+}
+
+/* AS's log is read within round 2. Then AS ends the round (grows), or not, as if somebody had cut its
+ * log; CSP goes on to round 3. is_closed: the log that was read has the close of round 2. missing: it
+ * lacks the end of round 1. */
+static void read_while(size_t wrong, const char *want, bool is_closed, bool grows, bool missing)
+{
+    verify *v = NULL;
+    audit_log *as;
+    s.said[0] = 0;
+    begin();
+    as = s.log[VERIFY_AGGREGATOR];
+    opened(1);
+    if (!missing)
+        closed(1), finished(1);
+    revealed(1, 1, 7);
+    opened(2);
+    if (is_closed)
+        closed(2);
+    CHECK_OK(audit_log_sync(as));
+    CHECK_OK(verify_new(&v, &(verify_config){ .say = say }));
+    CHECK_OK(verify_trust(v, s.task));
+    CHECK_OK(verify_server(v, &(verify_files){ .role = VERIFY_AGGREGATOR,
+                                               .state = s.state[VERIFY_AGGREGATOR],
+                                               .task = s.task }));
+    if (grows) {
+        if (!is_closed)
+            closed(2);
+        finished(2);
+        CHECK_OK(audit_log_sync(as));
+    }
+    revealed(2, 1, 7);
+    audit_add(s.log[VERIFY_CSP], "charged", lf_u64("round", 3), lf_u64("records", 4),
+              lf_key("ledger", (const uint8_t[32]){ 9 }));
+    revealed(3, 1, 7);
+    audit_end(s.log[VERIFY_CSP]);
+    CHECK_OK(verify_server(
+        v, &(verify_files){ .role = VERIFY_CSP, .state = s.state[VERIFY_CSP], .task = s.task }));
+    CHECK_OK(verify_finish(v));
+    if (verify_wrong(v) != wrong || (want && !strstr(s.said, want)))
+        fail_msg("%zu findings, not %zu (%s):\n%s", verify_wrong(v), wrong, want ? want : "none",
+                 s.said);
+    verify_free(v);
+    audit_end(as);
+}
+
+/* Running servers: the last round of the log that was read may have gone on. Nothing else may. */
+static void while_they_run(void **unused)
+{
+    (void)unused;
+    read_while(0, NULL, false, true, false);
+    read_while(0, NULL, true, true, false);
+    read_while(1, "round 2 is missing", false, false, false);
+    read_while(2, "the set of round 2", true, false, false);
+    read_while(1, "round 1 is missing", false, true, true);
+}
+
 static int set_up(void **state)
 {
     if (folder_make(state) != 0)
@@ -319,9 +393,10 @@ static int clean_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_reveal), cmocka_unit_test(two_reveals), cmocka_unit_test(other_reply),
-        cmocka_unit_test(skipped),    cmocka_unit_test(lost_reveal), cmocka_unit_test(many_files),
-        cmocka_unit_test(one_audit)
+        cmocka_unit_test(one_reveal),  cmocka_unit_test(two_reveals),
+        cmocka_unit_test(other_reply), cmocka_unit_test(skipped),
+        cmocka_unit_test(lost_reveal), cmocka_unit_test(many_files),
+        cmocka_unit_test(one_audit),   cmocka_unit_test(while_they_run)
     };
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }
