@@ -94,7 +94,7 @@ expect 0 "$SEFL" doctor; says "entropy"; says "GnuTLS"; says "0 failures"
 expect 0 "$SEFL" doctor --json; says '"fail":0,"checks":[{"name":"cpu"'
 expect 2 "$SEFL" doctor extra; says '"extra"'
 expect 2 "$SEFL" doctor --for csp; says "requires -c"
-"$SEFL" provision fed --clients 2 --port-base $((20000 + $$ % 20000)) > /dev/null 2>&1 || fail provision
+"$SEFL" provision fed --clients 2 --port-base $((20000 + $$ % 12000)) > /dev/null 2>&1 || fail provision
 for f in aggregator/aggregator csp/csp clients/client-01/client clients/client-01/policy; do
     expect 0 "$SEFL" config check fed/$f.yml; says ": valid: "
     expect 0 "$SEFL" doctor -c fed/$f.yml; says "0 failures"

@@ -15,7 +15,7 @@ mkdir "$dir/bin"
 cat > "$dir/bin/sefl" << END
 #!/bin/sh
 case \$1 in
-provision) exec "$SEFL" "\$@" --port-base $((20000 + $$ % 20000)) ;;
+provision) exec "$SEFL" "\$@" --port-base $((20000 + $$ % 12000)) ;;
 aggregator) exec "$SEFL" "\$@" --linger 3 ;;
 *) exec "$SEFL" "\$@" ;;
 esac

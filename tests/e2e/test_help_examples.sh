@@ -9,7 +9,7 @@ mkdir "$dir/bin"
 cat > "$dir/bin/sefl" << END
 #!/bin/sh
 case \$1 in
-provision) exec "$SEFL" "\$@" --port-base $((20000 + $$ % 20000)) ;;
+provision) exec "$SEFL" "\$@" --port-base $((20000 + $$ % 12000)) ;;
 train) exec "$SEFL" "\$@" --max-steps 10 ;;
 bench) exec "$SEFL" "\$@" --seconds 0.01 ;;
 *) exec "$SEFL" "\$@" ;;

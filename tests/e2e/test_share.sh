@@ -50,7 +50,8 @@ aggregator one
 aggregator two
 
 # a port for haproxy, which cannot choose one itself
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$(fed_address)
+port=${port#*:}
 sed -e "s/bind :7000/bind 127.0.0.1:$port/" -e "s/aggregator-1:7000/$(cat "$dir/one.at")/" \
     -e "s/aggregator-2:7000/$(cat "$dir/two.at")/" "$SEFL_SOURCE/packaging/compose/haproxy.cfg" > "$dir/haproxy.cfg"
 fed_start haproxy "$haproxy" -db -f "$dir/haproxy.cfg"

@@ -339,6 +339,7 @@ static unsigned ask_lane(site *s, const tls_id *id, const uint8_t pair[LINK_PAIR
                       &(tls_limits){ .idle_ms = 20000 }));
     uint8_t hello[LINK_PAIR + 1] = { 0 };
     memcpy(hello, pair, LINK_PAIR);
+    hello[LINK_PAIR] = 1; /* 0 is that of AS's own lane */
     sefl_status st = link_send(tls_channel(t), LINK_LANE, span_of(hello, sizeof hello));
     if (st == SEFL_OK)
         st = lane_hear(tls_channel(t), NULL, &no);

@@ -201,9 +201,6 @@ static void states(void **state)
     int n = snprintf(wide, sizeof wide, "{\"phase\":1,\"round\":1,\"device\":\"%0128d\"}", 0);
     CHECK_STATUS(run_state_read(&got, folder_put("bad4", wide, (size_t)n)), SEFL_ERANGE);
     CHECK_STATUS(run_state_read(&got, folder_put("bad5", "{\"device\":7}", 12)), SEFL_EPROTO);
-    static const char older[] = "{\"phase\":1,\"round\":4,\"opened\":3}";
-    CHECK_OK(run_state_read(&got, folder_put("older", older, sizeof older - 1)));
-    assert_int_equal(got.revealed, 3);
     TEST_FAULTS(FAULT_ALLOC, st = run_state_read(&got, folder_path("state")),
                 run_state_clear(&got));
 }
