@@ -188,7 +188,7 @@ SEFL_API sefl_status sefl_client_submit_tensors(sefl_client *c, const sefl_named
                                                 size_t tensor_count, uint64_t weight,
                                                 sefl_receipt *receipt);
 
-/* Ends the round without an update. The client uploads zeros, so nobody sees that you skipped it. */
+/* Ends the round without an update. The client uploads zeros, so nobody sees that you skip. */
 SEFL_API sefl_status sefl_client_skip(sefl_client *c);
 
 /* Returns 1 while the round that sefl_client_wait returned still needs its update, 0 once its

@@ -21,8 +21,8 @@
  * HOOK_LOG bytes the file becomes trainer.log.1, which replaces an older one.
  *
  * A command that fails, is too slow or returns a file that exchange_read refuses, or none, makes no
- * update in this round: SEFL_ERANGE, and the message names the tensor or quotes the command's last line of
- * output, which goes to the client's log. SEFL_EIO if the hook itself cannot write its files.
+ * update in this round: SEFL_ERANGE, and the message names the tensor or quotes the command's last
+ * line of output, which goes to the client's log. SEFL_EIO if the hook cannot write its files.
  *
  * Threads: a hook has one owner; several hooks may share a folder after hook_open.
  * Secrets: the command sees the model and the owner's data, but gets no key. */

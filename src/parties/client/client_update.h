@@ -64,7 +64,8 @@ void client_update_free(client_update *u);
 
 /* Creates the file `path`. The header is verified (protocol/participant.h). job is complete but for
  * theta, which is read from job->model; its progress counts training steps, then units, and may
- * stop the work. SEFL_EAUTH: the model is not the signed one. SEFL_EEXIST: the body exists already. */
+ * stop the work. SEFL_EAUTH: the model is not the signed one. SEFL_EEXIST: there is a body
+ * already. */
 sefl_status client_update_make(client_update *u, client_body *out, const char *path,
                                const round_header *header, const train_job *job) SEFL_MUST_CHECK;
 

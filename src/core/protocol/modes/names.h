@@ -24,6 +24,7 @@ typedef enum task_noise { RELEASE_MODES(RELEASE_MODE_ENUM) RELEASE_MODE_COUNT } 
 #define RELEASE_MODE_WORDS                  (&(RELEASE_MODES(RELEASE_MODE_WORD))[1])
 /* The help of that setting, one clause per mode. */
 #define RELEASE_MODE_CLAUSE(NAME, name, text) "; " text
-#define RELEASE_MODE_HELP                     (&(RELEASE_MODES(RELEASE_MODE_CLAUSE) RELEASE_MODE_DEFAULT)[2])
+/* without the separator before the first clause */
+#define RELEASE_MODE_HELP (&(RELEASE_MODES(RELEASE_MODE_CLAUSE) RELEASE_MODE_DEFAULT)[2])
 
 #endif

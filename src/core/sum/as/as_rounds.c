@@ -68,8 +68,8 @@ sefl_status as_rounds_remember(as_rounds *r)
     return note_step(r, &m);
 }
 
-/* Refuses an old copy of the store: the ledger, or the note beside it, is further ahead. A note that
- * a crash left behind the store catches up, so that it also notices a copy put back later. */
+/* Refuses an old copy of the store: the ledger, or the note beside it, is further ahead. A note
+ * that a crash left behind the store catches up, so that it also notices a copy put back later. */
 static sefl_status check_age(as_rounds *r, const agg_memory *m)
 {
     uint8_t hash[SHA256_BYTES];
