@@ -43,9 +43,12 @@ bool verify_grew(const verify_log *l)
 
 bool verify_is_newer(const verify_log *l, const uint8_t id[TASK_ID], uint64_t round)
 {
-    const verify_round *latest = l->n > 0 ? &l->rounds[l->n - 1] : NULL;
-    const bool open = latest && latest->ended == 0 && latest->round == round &&
-                      memcmp(latest->task, id, TASK_ID) == 0;
+    bool open = false;
+    if (l->n > 0) {
+        const verify_round *latest = &l->rounds[l->n - 1];
+        open = latest->ended == 0 && latest->round == round &&
+               memcmp(latest->task, id, TASK_ID) == 0;
+    }
     return (open || round > verify_last_round(l, id)) && verify_grew(l);
 }
 
