@@ -46,8 +46,8 @@ bool verify_is_newer(const verify_log *l, const uint8_t id[TASK_ID], uint64_t ro
     bool open = false;
     if (l->n > 0) {
         const verify_round *latest = &l->rounds[l->n - 1];
-        open = latest->ended == 0 && latest->round == round &&
-               memcmp(latest->task, id, TASK_ID) == 0;
+        open =
+            latest->ended == 0 && latest->round == round && memcmp(latest->task, id, TASK_ID) == 0;
     }
     return (open || round > verify_last_round(l, id)) && verify_grew(l);
 }
