@@ -21,7 +21,7 @@ static bool finite_all(const float *v, size_t n)
     return yes;
 }
 
-sefl_status trainer_check(const layout *l, const float *trained)
+static sefl_status all_finite(const layout *l, const float *trained)
 {
     for (size_t i = 0; i < l->n; i++) {
         const layout_tensor *x = &l->tensor[i];
@@ -86,7 +86,7 @@ static sefl_status train_dense(void *self, const train_job *job, float *v, uint6
     memcpy(trained, dense, bytes);
     SEFL_TRY(d->train(d->self, &(dense_round){ .of = job, .values = dense, .count = l->dense },
                       trained, weight));
-    SEFL_TRY(trainer_check(l, trained));
+    SEFL_TRY(all_finite(l, trained));
     SEFL_TRY(trainer_change(v, l, dense, trained));
 done:
     sefl_free_secret(trained, bytes);

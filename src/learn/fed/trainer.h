@@ -39,8 +39,6 @@ train_port trainer_of_dense(dense_trainer *d);
 /* The steps of that port, for a trainer that keeps the dense values itself; dense and trained have
  * l->dense values. */
 void trainer_expand(float *dense, const layout *l, const float *theta);
-/* SEFL_ERANGE, with the tensor's name, if a value of a trained tensor is not finite. */
-sefl_status trainer_check(const layout *l, const float *trained) SEFL_MUST_CHECK;
 /* Sets v, l->count values, to the change; it is zero in tensors that the task does not train.
  * SEFL_ERANGE, with the tensor's name, if a change is not finite. */
 sefl_status trainer_change(float *v, const layout *l, const float *dense,
